@@ -16,8 +16,8 @@ func (p *program) accountCommand() *cobra.Command {
 		Short: "manage the accounts that own resources and events",
 		Long: `Manage the accounts that own resources and events.
 
-A user belongs to one account, and the user's tokens reach what that account owns. The
-account called default is for users and events that name no other; in dev it is acct_demo.`,
+A user belongs to one account, and the user's tokens give access to what that account owns.
+Users and events that name no account belong to the account default (in dev: acct_demo).`,
 	})
 	c.AddCommand(p.accountCreate(), p.accountList(), p.accountShow(), p.accountDelete())
 	return c

@@ -53,10 +53,10 @@ func newSocketAdmin(path string) *adminClient {
 // requireKey refuses to seal or open secrets with another key than the server's.
 func (a *adminClient) requireKey() error {
 	if a.keyless && a.wanted != "" {
-		return term.Fail(term.ExitConfig, "name the server key with --key-file, or run it while the server runs", "this needs the server key with the fingerprint %s, which is not the one that is here", a.wanted)
+		return term.Fail(term.ExitConfig, "name the key file with --key-file, or run the command while the server is running", "this command needs the server key with the fingerprint %s, but the key here is a different one", a.wanted)
 	}
 	if a.keyless {
-		return term.Fail(term.ExitConfig, "name the server key with --key-file, or run it while the server runs", "this needs the server key, which cannot be read")
+		return term.Fail(term.ExitConfig, "name the key file with --key-file, or run the command while the server is running", "this command needs the server key, which cannot be read")
 	}
 	return nil
 }

@@ -33,13 +33,13 @@ func (p *program) auditCommand() *cobra.Command {
 		Short: "show sign-ins, refusals, grants, revocations and changes by operators",
 		Long: `Print the audit record, oldest first: successful and refused sign-ins, grants, refused
 clients, replayed codes and refresh tokens, revocations, throttling, and changes by
-operators. Each line has the real reason and the request id, which the caller's answer
-and the log also show. Clients, users and operators have their names, or their ids once
-deleted; --json has both. BY is the platform client, or the operator at the desk, who did it,
-and - for a command. The record holds no secrets.
+operators. Each line has the real reason and the request id, which is also in the
+caller's response and in the log. Clients, users and operators are shown by name, or by
+id once deleted; --json shows both. BY is who did it: the platform client, the operator at
+the desk, or - for a command. The record contains no secrets.
 
-Many refusals within a minute are one line with their number, which appears within a
-minute and has the source, client and user that all of them have in common.`,
+Many refusals within a minute become one line with their number. It appears within a
+minute and has the source, client and user if they are the same for all of them.`,
 		Args: operands(),
 	}
 	c.Flags().BoolVar(&follow, "follow", false, "print new lines as they arrive, until interrupted; needs a running server")

@@ -20,9 +20,9 @@ func (p *program) backupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup [FILE]",
 		Short: "back up all data to one file; the server may keep running",
-		Long: `Back up all data to one file (- for standard output). The backup holds everything that
-was acknowledged before it began, and the server may keep running. Every record is
-checked before the file gets its name. The default name contains the time.
+		Long: `Back up all data to one file (- for standard output) while the server keeps running. The
+backup contains everything that was acknowledged before it began. Every record is checked
+before the file appears under its name. The default name contains the time.
 
 The server key is not included. Keep a copy of secret.key elsewhere. Without it a restore
 loses open consent screens, refreshes in flight and the secrets of webhook endpoints, but

@@ -24,8 +24,8 @@ func (p *program) backupVerify() *cobra.Command {
 		Short: "check every record of a backup (- for standard input)",
 		Long: `Check that a backup is complete and unchanged, that every record can be read, and that
 every list matches the records it lists. This needs no data directory and no server.
-Exit 65 if the file is not a backup that can be restored. The check of a scheduled
-backup is noted beside it, in FILE.checked, for the desk.`,
+Exit 65 if the file is not a backup that can be restored. For a scheduled backup the
+result is also written to FILE.checked, so that the desk can show it.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			in, closeFile, err := p.openBackup(ctx, args[0])

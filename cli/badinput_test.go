@@ -498,7 +498,7 @@ func refuseForeignDirectory(t *testing.T) {
 		before, lock := contentOf(t, dir), filepath.Join(dir, datadir.LockName)
 		for _, args := range [][]string{{"account", "list"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"account", "create", "acct_a"}, {"restore", file, "--yes"}, {"serve", "--listen", "127.0.0.1:0"}} {
 			_, stderr, code := run(t, append(args, "--data", dir)...)
-			complaint{term.ExitConfig, dir + " is not a data directory: it contains ", "name an empty directory, or one that tollhouse made, with --data"}.judge(t, name+": "+args[0], stderr, code)
+			complaint{term.ExitConfig, dir + " is not a data directory: it contains ", "name an empty directory, or one that tollhouse created, with --data"}.judge(t, name+": "+args[0], stderr, code)
 			if t.Failed() {
 				return
 			}

@@ -44,7 +44,7 @@ func (p *program) clientCreate() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			if asked.Name == "" {
-				return term.Usage("give --name; users see it when they are asked to allow the client", "client create needs a name")
+				return term.Usage("give --name; users see it on the consent screen", "client create needs a name")
 			}
 			asked.Grants, asked.Scopes = term.SplitLists(asked.Grants), term.SplitLists(asked.Scopes)
 			var made admin.AdminClient
@@ -61,7 +61,7 @@ func (p *program) clientCreate() *cobra.Command {
 		}),
 	}
 	flags := c.Flags()
-	flags.StringVar(&asked.Name, "name", "", "the `name` that users see when they are asked to allow the client")
+	flags.StringVar(&asked.Name, "name", "", "the `name` shown to users on the consent screen")
 	flags.StringArrayVar(&asked.RedirectURIs, "redirect-uri", nil, "a redirect `URI`; may be given several times")
 	addGrantFlags(flags, &asked.Grants, &asked.Scopes)
 	flags.BoolVar(&asked.Public, "public", false, "a client that cannot keep a secret: it gets none and must use PKCE")
@@ -82,7 +82,7 @@ func addConsentFlag(flags *pflag.FlagSet, consent *string, otherwise string) {
 }
 
 func addActsFlag(flags *pflag.FlagSet, account *string) {
-	flags.StringVar(account, "account", "", "the `account` for which it acts without a user, by the grant client_credentials; created if needed")
+	flags.StringVar(account, "account", "", "the `account` used for client_credentials; created if needed")
 }
 
 func (p *program) clientList() *cobra.Command {
@@ -195,7 +195,7 @@ func (p *program) clientRotateSecret() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "rotate-secret CLIENT_ID",
-		Short: "give a client a new secret; the previous one keeps working",
+		Short: "create a new secret for a client; the previous one keeps working",
 		Args:  operands("a client id"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			var made struct {
@@ -215,7 +215,7 @@ func (p *program) clientRotateSecret() *cobra.Command {
 			return p.PrintRows(term.Row{"client id", made.ClientID}, term.Row{"client secret", made.ClientSecret})
 		}),
 	}
-	c.Flags().BoolVar(&asked.RevokeTokens, "revoke-tokens", false, "after a leak: end the old secret, all tokens of the client and the webhook endpoints made with them, at once")
+	c.Flags().BoolVar(&asked.RevokeTokens, "revoke-tokens", false, "after a leak: immediately revoke the old secret and all tokens of the client, and disable the webhook endpoints created with them")
 	nameVariables(c.Flags(), "")
 	return c
 }
@@ -236,6 +236,6 @@ func (p *program) clientDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
 		what: "client", operand: "CLIENT_ID", needs: "a client id", member: "client_id",
 		short:    "delete a client and revoke its tokens",
-		question: "Delete the client %s? Its tokens are revoked at once.",
+		question: "Delete the client %s? Its tokens are revoked immediately.",
 	})
 }

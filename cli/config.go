@@ -22,11 +22,11 @@ import (
 
 func (p *program) configCommand() *cobra.Command {
 	c := p.configOf(p.serveCommand(), "config")
-	c.Short = "show the settings of a server and where each comes from"
-	c.Long = `Show the settings of the server that runs on the data directory, and where each comes
-from: a flag, a variable or its default. If none runs, or with config serve, config dev or
-any of their flags, show the settings that a server would start with in this directory and
-environment. It starts nothing. Passwords in URLs are masked.
+	c.Short = "show a server's settings and where they come from"
+	c.Long = `Show the settings of the running server and where they come from: a flag, an environment
+variable or the default. If no server is running on the data directory, or with config
+serve, config dev or any of their flags, show the settings that a server would start with
+in this directory and environment. No server is started. Passwords in URLs are masked.
 
   tollhouse config --data /var/lib/tollhouse
   tollhouse config serve --public-url https://pay.example
@@ -62,7 +62,7 @@ func (p *program) settingsOfServer(ctx context.Context, c *cobra.Command) (list 
 	}
 	a, err := p.connectRunning(ctx)
 	if f := (*term.Failure)(nil); p.adminSocket == "" && errors.As(err, &f) && f.Code == term.ExitUnreachable {
-		p.Note("no server runs on %s: these are the settings that serve would start with", p.data)
+		p.Note("no server is running on %s: these are the settings that serve would start with", p.data)
 		return nil, nil
 	}
 	if err != nil {

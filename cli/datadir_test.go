@@ -148,7 +148,7 @@ func closeOpenDirectory(t *testing.T) {
 				t.Errorf("%v: exit %d, %s", args, code, stderr)
 			}
 		}
-		if !strings.Contains(stderr, "were open to other users and are closed now") {
+		if !strings.Contains(stderr, "access is now removed") {
 			t.Errorf("%v: %s; want the warning", args, stderr)
 		}
 		if open, _ := modesBelow(t, dir); len(open) > 0 {

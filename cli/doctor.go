@@ -34,8 +34,8 @@ its public address, the proxies in front of it and its certificate. Each check p
 ok, warning or problem, with the next step. --deep also reads every block and every
 record of the store, which may take minutes; the server may keep running. With --store it
 checks the database and the servers on it instead of files and disk. doctor changes
-nothing, except that --deep counts the events again if the counts for the plots differ
-from the log.
+nothing, except that --deep recounts the events if the counts for the plots do not match
+the log.
 
 Exit 1 if a check finds a problem. Warnings do not count.`,
 		Args: operands(),

@@ -44,8 +44,8 @@ invoices and schedules. Print it as JSON lines for event import or, with --accou
 record it in that account, up to now. The same flags always print the same bytes. With
 --until too, running it again records nothing twice.
 
-With --live, record new events at a steady rate until interrupted, or until --events of
-them are recorded. A delay of one day then takes a minute.
+With --live, record new events at a steady rate until interrupted or until --events of
+them are recorded. One day of the history then takes a minute.
 
 All customers are invented: names are made up, addresses end in .example, phone numbers
 are 555-01xx, and cards and bank accounts have only tokens and last digits.`,
@@ -108,7 +108,7 @@ func (s *generateSettings) plan() history.Plan {
 // printHistory writes a history to standard output.
 func (p *program) printHistory(ctx context.Context, s generateSettings) error {
 	lines := &lineCounter{r: history.New(s.plan())}
-	made := p.MeterToOutput("making events", heeding{ctx, lines})
+	made := p.MeterToOutput("generating events", heeding{ctx, lines})
 	made.Share = func(int64) float64 { return float64(lines.lines()) / float64(s.events) }
 	defer made.Clear()
 	if _, err := io.Copy(p.Out, made); err != nil {

@@ -32,10 +32,10 @@ func (p *program) eventImport() *cobra.Command {
 		Short: "record events from a file of JSON lines (- for standard input, gzip accepted)",
 		Long: `Record events from a file with one event per line, as event export writes them.
 
-Recorded events stay, and importing the same file again records nothing twice. Files
-of one history may overlap; import the oldest first. The import stops at the first
-refused line, unless --on-error skip is given; --dry-run lists every line that would
-be refused. If any line is refused, it exits with 65.
+Importing the same file again records nothing twice. Files of one history may overlap;
+import the oldest first. The import stops at the first refused line, unless --on-error
+skip is given, and keeps what it has recorded; --dry-run lists every line that would be
+refused. If any line is refused, it exits with 65.
 
 Event types are open, so a misspelled one is recorded, with a note that names the
 nearest known type. --strict-types refuses its lines instead.`,
@@ -255,20 +255,20 @@ func (p *program) importLines(ctx context.Context, a *adminClient, query url.Val
 // importBroke prefers an error in reading the file over err.
 func importBroke(in *lineCounter, err error) error {
 	if unread := in.err.Load(); unread != nil {
-		return term.Fail(term.ExitBadData, "events recorded so far stay; fix the file and run it again", "cannot read the file to its end: %w", *unread)
+		return term.Fail(term.ExitBadData, "events recorded so far are kept; fix the file and import it again", "cannot read the whole file: %w", *unread)
 	}
 	return err
 }
 
 func importEnded(last importAnswer) error {
 	if last.Description == "" {
-		return term.Fail(term.ExitUnreachable, "events recorded so far stay; run it again", "the server ended the import early")
+		return term.Fail(term.ExitUnreachable, "events recorded so far are kept; run it again", "the server ended the import early")
 	}
 	code := term.ExitFailed
 	if last.Error == web.DiskFull {
 		code = term.ExitIO
 	}
-	return term.Fail(code, "events recorded so far stay; run it again", "the import stopped early: %s", asClause(last.Description))
+	return term.Fail(code, "events recorded so far are kept; run it again", "the import stopped early: %s", asClause(last.Description))
 }
 
 // refusedLine prints which line was refused and why.
@@ -315,19 +315,19 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 		return err
 	}
 	if s.Errors > 0 {
-		hint := "fix the lines and run the file again: recorded events stay and are not recorded twice"
+		hint := "fix the lines and import the file again: recorded events are kept and not recorded twice"
 		switch {
 		case in.isBroken():
-			hint = "compress the file again and import it: recorded events stay and are not recorded twice"
+			hint = "compress the file again and import it: recorded events are kept and not recorded twice"
 		case dryRun:
 			hint = "fix the lines; nothing was recorded"
 		case stops:
-			hint = "fix the line and run the file again: it continues from there; --on-error skip skips refused lines"
+			hint = "fix the line and import the file again, which continues from there; or skip refused lines with --on-error skip"
 		}
 		return term.Fail(term.ExitBadData, hint, "%s refused", term.Count(s.Errors, "line was", "lines were"))
 	}
 	if !in.whole.Load() || s.Lines != in.lines() || s.Bytes != in.bytes.Load() {
-		return term.Fail(term.ExitFailed, "run the file again: nothing is recorded twice",
+		return term.Fail(term.ExitFailed, "import the file again: nothing is recorded twice",
 			"the server received %s and %s of the %s and %s that were sent", term.Count(s.Lines, "line", "lines"), term.Count(s.Bytes, "byte", "bytes"),
 			term.Count(in.lines(), "line", "lines"), term.Count(in.bytes.Load(), "byte", "bytes"))
 	}

@@ -24,9 +24,9 @@ func (p *program) eventPurge() *cobra.Command {
 		Use:   "purge --account ACCOUNT",
 		Short: "permanently remove the events of an account or of one resource",
 		Long: `Permanently remove all events of an account, or those of one of its resources, and the
-resources themselves. The audit record gets a line about the purge. If a purge is
-interrupted, run it again to finish it. Existing backups, and copies that clients have
-read, keep the events.
+resources themselves. The purge is recorded in the audit record. If it is interrupted,
+run it again to finish it. Existing backups, and copies that clients have read, still
+contain the events.
 
 On a terminal it asks for confirmation, unless --yes is given. Without a terminal it
 does not ask.`,

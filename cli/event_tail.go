@@ -87,7 +87,7 @@ func (t *tail) run(ctx context.Context) error {
 			return t.resumable(err)
 		}
 		if !t.away {
-			t.p.Note("%v; waiting for it to come back", err)
+			t.p.Note("%v; reconnecting", err)
 			t.away = true
 		}
 		if err := term.Sleep(ctx, t.retry); err != nil {
@@ -157,7 +157,7 @@ func (t *tail) connected(h http.Header) {
 		t.p.noteAll(h.Values("Tollhouse-Notice"))
 	}
 	if t.away {
-		t.p.Note("the server is back")
+		t.p.Note("reconnected to the server")
 	}
 	t.begun, t.away = true, false
 }
@@ -211,7 +211,7 @@ func (t *tail) handle(ctx context.Context, f frame) error {
 			return t.ready(data.After)
 		}
 	case "gap":
-		t.p.Note("events are missing here: they were removed before they could be shown; the oldest event left is %s", term.Visible(data.OldestAvailable))
+		t.p.Note("some events were removed before they could be shown; the oldest remaining event is %s", term.Visible(data.OldestAvailable))
 	case "backfill":
 		t.p.Note("events were recorded at earlier positions than those shown, from %s to %s; tollhouse event list shows them", term.Visible(data.First), term.Visible(data.Last))
 	case "end":

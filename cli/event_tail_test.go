@@ -121,8 +121,8 @@ func (pl *played) run(t *testing.T, streams ...string) error {
 func event(id string) string { return "id: " + id + "\ndata: {\"id\":\"" + id + "\"}\n\n" }
 
 const (
-	goneNote = "tollhouse: the server closed the connection; waiting for it to come back\n"
-	backNote = "tollhouse: the server is back\n"
+	goneNote = "tollhouse: the server closed the connection; reconnecting\n"
+	backNote = "tollhouse: reconnected to the server\n"
 )
 
 // Promise (§4.1, §4.2): event tail follows, filters and resumes
@@ -141,19 +141,19 @@ func TestEventTail(t *testing.T) {
 		"a_filtered_stream_goes_on_where_its_heartbeats_came_to": {[]string{": \n\nid: e5\n\n", ": \n\nid: e6\n\n: \n\nid: e7\n"}, []string{"", "e5", "e6"}, "", goneNote + backNote + goneNote},
 		"restart_is_told": {
 			[]string{"event: end\ndata: {\"reason\":\"restart\"}\n\n"}, []string{"", "e0"}, "",
-			"tollhouse: the server is stopping; waiting for it to come back\n",
+			"tollhouse: the server is stopping; reconnecting\n",
 		},
 		"another_end_is_told": {
 			[]string{"event: end\ndata: {\"reason\":\"\\u001b\"}\n\n"}, []string{"", "e0"}, "",
-			"tollhouse: the server ended the stream (\\u001b); waiting for it to come back\n",
+			"tollhouse: the server ended the stream (\\u001b); reconnecting\n",
 		},
 		"silence_is_an_end": {
 			[]string{event("e1") + stayOpen}, []string{"", "e1"}, `{"id":"e1"}` + "\n",
-			"tollhouse: the server sent nothing for 3s; waiting for it to come back\n",
+			"tollhouse: the server sent nothing for 3s; reconnecting\n",
 		},
 		"gap_is_told_once": {
 			[]string{event("e1"), "event: gap\ndata: {\"oldestAvailable\":\"e7\"}\n\nid: e6\n\n"}, []string{"", "e1", "e6"}, `{"id":"e1"}` + "\n",
-			goneNote + backNote + "tollhouse: events are missing here: they were removed before they could be shown; the oldest event left is e7\n" + goneNote,
+			goneNote + backNote + "tollhouse: some events were removed before they could be shown; the oldest remaining event is e7\n" + goneNote,
 		},
 		"backfill_is_told": {
 			[]string{"event: backfill\ndata: {\"first\":\"e1\",\"last\":\"e2\"}\n\n"}, []string{"", "e0"}, "",
@@ -239,7 +239,7 @@ func TestEventTailProcess(t *testing.T) {
 	follower := startFollower(t, "event", "tail", "--data", dir, "--account", "acct_a", "--since", "0", "--json")
 	follower.wantLines(t, 10)
 	server.end()
-	follower.wantNote(t, "the server is stopping; waiting for it to come back\n")
+	follower.wantNote(t, "the server is stopping; reconnecting\n")
 	record("2") // without a server
 	server = start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	follower.wantLines(t, 20)

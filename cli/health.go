@@ -25,9 +25,9 @@ func (p *program) healthCommand() *cobra.Command {
 		Use:   "health",
 		Short: "check whether the server is ready; exit 0 if it is",
 		Long: `Check whether the server is ready: exit 0 if it is, 1 if it is not, 69 if no server
-answers. It asks the admin socket. With --url, or when no server has that socket, it
-asks /readyz of the URL, or of the first address of TOLLHOUSE_LISTEN, so it also checks
-a container that runs tollhouse dev.`,
+answers. It uses the admin socket. With --url, or if no server answers on that socket, it
+requests /readyz from the URL or from the first address of TOLLHOUSE_LISTEN, so it also
+works in a container that runs tollhouse dev.`,
 		Args: operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			if address != "" {
@@ -40,7 +40,7 @@ a container that runs tollhouse dev.`,
 			return err
 		}),
 	}
-	c.Flags().StringVar(&address, "url", "", "`URL` of the server to ask, instead of the admin socket (default: if there is none, the first address of TOLLHOUSE_LISTEN)")
+	c.Flags().StringVar(&address, "url", "", "`URL` of the server to check, instead of the admin socket (default: without a socket, the first address of TOLLHOUSE_LISTEN)")
 	return c
 }
 

@@ -18,7 +18,7 @@ import (
 func TestHelpExplainsOurWords(t *testing.T) {
 	t.Parallel()
 	for group, words := range map[string][]string{
-		"token": {"form a family"}, "client": {"the default grants: password"}, "account": {"account called default is for"}, "webhook": {"is parked: it is", "is dead: it stays"},
+		"token": {"form a family"}, "client": {"the default grants: password"}, "account": {"belong to the account default"}, "webhook": {"is parked: it is", "is dead: it stays"},
 	} {
 		text := strings.Join(strings.Fields(childOf(newRoot(), group).Long), " ")
 		for _, word := range words {

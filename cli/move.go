@@ -28,11 +28,11 @@ import (
 func (p *program) moveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "move DESTINATION",
-		Short: "copy all data from a data directory into a database, or back",
+		Short: "copy all data from a data directory to a database, or back",
 		Long: `Copy all data from a data directory into an empty PostgreSQL database, or from a
-database into an empty directory. Stop the servers first. Every record is checked, and
-the destination is used only when it is complete. The source stays as it is: do not use
-both. If a move is interrupted, run it again.
+database into an empty directory. Stop the servers first. Every record is checked, and an
+incomplete copy is never used. The source is not changed; do not run servers on both. If
+a move is interrupted, run it again.
 
   tollhouse move --data DIR postgres://USER@HOST/DATABASE
   tollhouse move --data DIR FILE_WITH_THE_URL

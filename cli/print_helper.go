@@ -27,17 +27,16 @@ func (p *program) printHelperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "helper NAME",
 		Short: "print a test helper: go, pytest, vitest or compose",
-		Long: `Print a file that runs tollhouse dev for the tests of your program. It needs nothing
-but the language and its test runner; the comment at its top says where to put it.
+		Long: `Print a file that runs tollhouse dev for the tests of your program. It needs only the
+language and its test runner; the comment at the top says where to put it.
 
   tollhouse print helper go > internal/tollhousetest/tollhousetest.go
   tollhouse print helper pytest > tests/conftest.py
   tollhouse print helper vitest > src/tollhouse.ts
   tollhouse print helper compose > compose.yaml
 
-The first three run $TOLLHOUSE_BIN, otherwise tollhouse from the PATH, with
---strict-types, and end it when the tests end. The compose file is for the image of
-print dockerfile.`,
+The first three run $TOLLHOUSE_BIN, or else tollhouse from the PATH, with --strict-types,
+and stop it when the tests end. The compose file uses the image of print dockerfile.`,
 		Args:      operands("NAME"),
 		ValidArgs: helperNames,
 		RunE: p.doing(func(_ context.Context, args []string) error {

@@ -31,12 +31,12 @@ func (p *program) restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "restore the data from a backup (- for standard input)",
-		Long: `Restore the data from a backup into a new generation next to the one in use. The next
-start uses the new one. An incomplete backup is refused, and nothing is changed. A
-server may keep running: it uses the old generation until it is restarted, and what it
-records until then stays in the old one.
+		Long: `Restore the data from a backup into a new generation, which the server uses from its next
+start. An incomplete backup is refused, and nothing is changed. A server may keep running:
+until it is restarted it uses the old generation, and what it records in that time is
+only there.
 
-The generation in use is kept, so that you can undo a restore. Older generations are
+The old generation is kept, so that you can undo a restore. Generations before it are
 removed, unless --keep is given or a server is running. A restore undoes later
 revocations too: tokens revoked and users disabled since then become active again.
 
@@ -51,7 +51,7 @@ copy does not call production receivers. With --resume-webhooks it sends them.`,
 	}
 	c.Flags().BoolVar(&r.keepAll, "keep", false, "keep all generations, not only the last one in use")
 	c.Flags().BoolVar(&r.acceptClock, "accept-clock", false, "restore even if the clock is earlier than the backup")
-	c.Flags().BoolVar(&r.resume, "resume-webhooks", false, "send webhooks from the restored data immediately, because it replaces the real server")
+	c.Flags().BoolVar(&r.resume, "resume-webhooks", false, "send webhooks from the restored data immediately; use it only if this replaces the production server")
 	nameVariables(c.Flags(), "") // what replaces everything is given on the command line
 	return c
 }
@@ -151,7 +151,7 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 	}
 	out := r.outcome(database.TableOf(replaced.New), database.TableOf(replaced.Old), replaced.Key)
 	if out.SameKey != nil && !*out.SameKey {
-		p.Note("warning: the backup is from servers with another key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, datadir.LostWithKey)
+		p.Note("warning: the backup was made with a different server key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, datadir.LostWithKey)
 	}
 	r.noteHeld()
 	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql %s -c \"update tollhouse.site set value = '%d' where name = 'generation'\"", out.Replaced, term.ShellQuote(address.String()), replaced.Old)
@@ -170,7 +170,7 @@ func (r *restoration) record(ctx context.Context, db kv.DB) (err error) {
 // noteHeld says that webhooks are held.
 func (r *restoration) noteHeld() {
 	if r.held {
-		r.p.Note("webhooks are held, because this may be a copy: if it replaces the real server, run tollhouse webhook resume")
+		r.p.Note("webhooks are held because this may be a copy; if it replaces the production server, run tollhouse webhook resume")
 	}
 }
 
@@ -278,7 +278,7 @@ func (r *restoration) lockOut() (err error) {
 	}
 	err = datadir.LockFile(r.alone)
 	if errors.Is(err, datadir.ErrLocked) {
-		return errors.Join(term.Fail(term.ExitBusy, "wait until it ends", "another restore into %s is running", r.dir), r.alone.Close())
+		return errors.Join(term.Fail(term.ExitBusy, "wait for it to finish", "another restore into %s is running", r.dir), r.alone.Close())
 	}
 	return err
 }
@@ -292,9 +292,9 @@ func (r *restoration) report() error {
 	switch {
 	case r.header.Key == "":
 	case here == "":
-		p.Note("no server key can be read here: put the secret.key of the server that was backed up (fingerprint %s) into %s before the next start, or %s", r.header.Key, r.dir, datadir.LostWithKey)
+		p.Note("the server key cannot be read: copy the secret.key of the backed-up server (fingerprint %s) into %s before the next start; otherwise %s", r.header.Key, r.dir, datadir.LostWithKey)
 	case here != r.header.Key:
-		p.Note("warning: the data wants the server key with the fingerprint %s, but here it has %s: put that key here before the next start, or start once with --new-key: %s", r.header.Key, here, datadir.LostWithKey)
+		p.Note("warning: the data was written with the server key %s, but the key here is %s: put the right key here before the next start, or start once with --new-key: %s", r.header.Key, here, datadir.LostWithKey)
 	}
 	if r.lock == nil {
 		p.Note("the server (process %d) keeps using %s until it is restarted; what it records until then stays there", r.server.PID, cmp.Or(r.replaced, "its current data"))

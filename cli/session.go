@@ -31,11 +31,11 @@ func (p *program) sessionList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "list the active sign-ins",
-		Long: `List the active sign-ins of browsers, sorted by user and then newest first. A session
-id names a sign-in but gives no access.
+		Long: `List the active browser sign-ins, sorted by user and then newest first. A session id
+identifies a sign-in but gives no access.
 
-A sign-in ends when it is not used for the server's --session-idle. Without a running
-server the default of that flag applies.`,
+A sign-in expires when it is not used for the server's --session-idle. If no server is
+running, the default of that flag applies.`,
 		Args: operands(),
 	}
 	addUserFlag(c.Flags(), &user, "only sign-ins of the user with this `name`")
@@ -65,10 +65,10 @@ func (p *program) sessionRevoke() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "revoke [SESSION_ID]",
 		Short: "sign out one browser, or all browsers of a user",
-		Long: `Sign out one browser, by the id that list shows, or all browsers of a user. Tokens of
-clients stay valid: tollhouse token revoke revokes those, and tollhouse user disable
-revokes sign-ins and tokens. With --user, authorization codes of the user that are not
-redeemed yet end too.`,
+		Long: `Sign out one browser, by the id that session list shows, or all browsers of a user.
+Tokens of clients stay valid: revoke them with tollhouse token revoke, or sign-ins and
+tokens together with tollhouse user disable. --user also revokes the user's authorization
+codes that have not been redeemed.`,
 	}
 	addUserFlag(c.Flags(), &user, "all sign-ins of the user with this `name`")
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -88,7 +88,7 @@ redeemed yet end too.`,
 		if err != nil {
 			return err
 		}
-		return p.Done(ended, "signed %s out of the session %s", ended.Username, ended.SessionID)
+		return p.Done(ended, "revoked a session of %s: %s", ended.Username, ended.SessionID)
 	})
 	return c
 }
@@ -105,7 +105,7 @@ func (p *program) revokeSessionsOf(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	return p.Done(ended, "signed %s out of %s", ended.Username, term.Count(ended.Sessions, "session", "sessions"))
+	return p.Done(ended, "revoked %s of %s", term.Count(ended.Sessions, "session", "sessions"), ended.Username)
 }
 
 // idKind is a kind of id that the server made.

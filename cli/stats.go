@@ -22,9 +22,9 @@ func (p *program) statsCommand() *cobra.Command {
 		Use:   "stats",
 		Short: "show events, sign-ins, tokens, requests and disk space over time",
 		Long: `Show what happened in a time range: events by kind, sign-ins, tokens by grant,
-requests with their median and 95th percentile, and the space of the store. Works with
-the server running or stopped. A value is - when it is not known, for example because
-no server ran. Times are UTC.
+requests with their median and 95th percentile, and the disk space of the store. Works
+with the server running or stopped. An unknown value is -, for example because no server
+ran. Times are UTC.
 
   1h    30 times 2 minutes        30d   30 days
   24h   24 hours                  1y    13 months

@@ -149,7 +149,7 @@ func TestProgress(t *testing.T) {
 		left       string // how the line begins that stands there afterwards
 		quietly    bool   // no progress is shown
 	}{
-		{"event_generate", file, []string{"event", "generate", "--events", events}, []string{"making events: ", " MiB, ", " MiB/s"}, "", false},
+		{"event_generate", file, []string{"event", "generate", "--events", events}, []string{"generating events: ", " MiB, ", " MiB/s"}, "", false},
 		{"event_import", "", []string{"event", "import", file, "--data", data, "--account", "acct_a"},
 			[]string{"importing: ", " MiB, ", " lines/s, ", " left"}, "12000 lines (6529330 bytes): 12000 recorded, 0 unchanged, 0 refused\n", false},
 		{"event_export", out, []string{"event", "export", "--data", data, "--account", "acct_a"}, []string{"exporting: ", " MiB, ", " MiB/s"}, "", false},

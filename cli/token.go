@@ -19,7 +19,7 @@ func (p *program) tokenCommand() *cobra.Command {
 		Short: "list, inspect and revoke tokens",
 		Long: `List, inspect and revoke tokens.
 
-All tokens that descend from one authorization form a family. The family id names it
+All tokens that descend from one authorization form a family. The family id identifies it
 here, in the log and in the audit record, but gives no access.`,
 	})
 	c.AddCommand(p.tokenList(), p.tokenInspect(), p.tokenRevoke())
@@ -136,15 +136,15 @@ func noSecretOperand() cobra.PositionalArgs {
 var endings = map[string]string{
 	"expired":              "it has expired",
 	"spent":                "it was exchanged for a new one",
-	"retired":              "it was replaced: the answer that held it was lost",
+	"retired":              "it was replaced because the response with it was lost",
 	"used":                 "it was exchanged for tokens",
 	"client_deleted":       "its client was deleted",
 	"client_disabled":      "its client is disabled",
-	"client_tokens_ended":  "the tokens of its client were revoked since",
+	"client_tokens_ended":  "the tokens of its client have been revoked since",
 	"user_deleted":         "the user was deleted",
 	"account_deleted":      "the account was deleted",
 	"user_disabled":        "the user is disabled",
-	"user_tokens_ended":    "the user was disabled or given another password since",
+	"user_tokens_ended":    "the user has been disabled or given a new password since",
 	"code_replayed":        "revoked: its authorization code was used twice",
 	"refresh_reused":       "revoked: a refresh token of its family was used twice",
 	"retired_refresh_used": "revoked: a replaced refresh token of its family was used",
@@ -182,12 +182,12 @@ func (p *program) tokenRevoke() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "revoke [FAMILY_ID]",
-		Short: "revoke a token family at once",
-		Long: `Revoke a token family, by the id that list shows or by any of its tokens. All its
+		Short: "revoke a token family",
+		Long: `Revoke a token family, by the id that token list shows or by any of its tokens. All its
 tokens are refused from the next request on. A leaked token identifies its family even
-after it has expired. Codes that its client has not redeemed for its user end too, and
-webhook endpoints that the family created are disabled, even if it had ended before. The
-client can ask the user for a new authorization.`,
+after it has expired. Authorization codes that its client has not redeemed for its user
+are revoked too, and webhook endpoints that the family created are disabled, even if the
+family had already ended. The client can ask the user for a new authorization.`,
 	}
 	addTokenFlag(c, &file, "`file` with a token of the family, or - for standard input")
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -214,9 +214,9 @@ client can ask the user for a new authorization.`,
 		}
 		endpoints := term.Count(int64(ended.WebhooksDisabled), "webhook endpoint", "webhook endpoints")
 		if ended.HadEnded {
-			return p.Done(ended, "the family %s had already ended: disabled %s that it created", ended.FamilyID, endpoints)
+			return p.Done(ended, "family %s had already ended; disabled %s that it created", ended.FamilyID, endpoints)
 		}
-		did := fmt.Sprintf("revoked the family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, cmp.Or(ended.Username, ended.Account))
+		did := fmt.Sprintf("revoked family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, cmp.Or(ended.Username, ended.Account))
 		if ended.WebhooksDisabled > 0 {
 			did += "; disabled " + endpoints + " that it created"
 		}

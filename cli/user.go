@@ -32,7 +32,7 @@ func (p *program) userCreate() *cobra.Command {
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			asked := map[string]any{"username": args[0], "account": account, "operator": operator, "code": byCode}
 			if byCode && passwordFile != "" {
-				return term.Usage("leave out one of them", "--code and --password-file exclude each other")
+				return term.Usage("leave out one of them", "--code and --password-file cannot be combined")
 			}
 			if !byCode {
 				password, err := p.readPassword(ctx, passwordFile)
@@ -129,9 +129,9 @@ func (p *program) userCode() *cobra.Command {
 	return &cobra.Command{
 		Use:   "code NAME",
 		Short: "print a code with which a user sets a new password",
-		Long: `Print a code with which a user sets a new password at /new-password. It can be used once,
-for 24 hours, and replaces an earlier code. The old password stays good until then; a new
-password, or disabling the user, ends the code.`,
+		Long: `Print a code with which a user sets a new password at /new-password. The code works once,
+expires in 24 hours and replaces any earlier code. The old password works until then.
+Setting a password or disabling the user cancels the code.`,
 		Args: operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			var made admin.AdminUserCode
@@ -161,7 +161,7 @@ func codeAddress(a *adminClient) string {
 
 // printCode shows rows with a code, and what to do with it.
 func (p *program) printCode(username, address string, rows ...term.Row) error {
-	p.Note("give code and address to %s; the code is shown only now, and good for 24 hours, once", username)
+	p.Note("send the code and the address to %s; the code works once, expires in 24 hours and is not shown again", username)
 	return p.PrintRows(append(rows, term.Row{"address", address})...)
 }
 
@@ -195,7 +195,7 @@ func (p *program) userDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
 		what: "user", operand: "NAME", needs: "a name", member: "username",
 		short:    "delete a user and revoke their sessions and tokens",
-		question: "Delete the user %s? Their sessions and tokens are revoked at once.",
+		question: "Delete the user %s? Their sessions and tokens are revoked immediately.",
 	})
 }
 

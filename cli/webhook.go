@@ -27,11 +27,11 @@ retried alongside the others for about three days. After that, or when it is ski
 is dead: it stays listed and is sent again only by webhook retry.`,
 	})
 	c.AddCommand(p.webhookCreate(), p.webhookList(), p.webhookShow(), p.webhookUpdate(), p.webhookDelete(),
-		p.webhookEnable(), p.webhookCall("disable", "stop delivering to an endpoint; it keeps its position in the log"),
+		p.webhookEnable(), p.webhookCall("disable", "stop deliveries to an endpoint; it keeps its position in the log"),
 		p.webhookCall("skip", "skip the blocking event and mark it dead"),
 		p.webhookRotateSecret(), p.webhookDeliveries(), p.webhookRetry(), p.webhookSendTest(),
-		p.webhookHold("hold", "stop all deliveries until webhook resume"),
-		p.webhookHold("resume", "continue all deliveries, as after a restore"), p.webhookListen())
+		p.webhookHold("hold", "hold all deliveries until webhook resume"),
+		p.webhookHold("resume", "resume all deliveries, for example after a restore"), p.webhookListen())
 	return c
 }
 
@@ -116,7 +116,7 @@ func checkText(flag, text string) error {
 
 // addAllowFlag is for checking a URL without a server, which has its own rules.
 func (p *program) addAllowFlag(c *cobra.Command) {
-	c.Flags().StringArrayVar(&p.webhookAllow, "webhook-allow", nil, "without a server: a `host`, address or network that is allowed although it is not public, as for serve; may be given several times")
+	c.Flags().StringArrayVar(&p.webhookAllow, "webhook-allow", nil, "without a server: allow this private `host`, address or network, as for serve; may be given several times")
 }
 
 // ownWebhookSecret reads a secret of the caller's own; "" if no file is named.
@@ -163,7 +163,7 @@ func (p *program) showWebhook(ctx context.Context, role string, seals bool, meth
 		if w.More {
 			count = "more than " + count
 		}
-		p.Note("%s wait since %s; to leave them out: tollhouse webhook enable %s --from now", count, term.ShowTime(*w.Oldest), e.ID)
+		p.Note("%s pending since %s; to skip them: tollhouse webhook enable %s --from now", count, term.ShowTime(*w.Oldest), e.ID)
 	}
 	return nil
 }
@@ -324,7 +324,7 @@ func (p *program) webhookDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
 		what: "webhook", path: "webhook-endpoints", operand: "ENDPOINT_ID", needs: "the id of an endpoint", member: "id",
 		short:    "delete a webhook endpoint with its secrets and deliveries",
-		question: "Delete the webhook endpoint %s? What waits for it is not delivered.",
+		question: "Delete the webhook endpoint %s? Its pending events are not delivered.",
 	})
 }
 
@@ -332,12 +332,12 @@ func (p *program) webhookEnable() *cobra.Command {
 	var from string
 	c := &cobra.Command{
 		Use:   "enable ENDPOINT_ID",
-		Short: "deliver to an endpoint again, or from another position in the log",
-		Long: `Deliver to an endpoint again, from its cursor on: what was recorded in the meantime is
-delivered too. --from moves the cursor, also of an endpoint that is enabled, and forgets
-what was parked after the new position, because it is sent again.
+		Short: "resume deliveries to an endpoint, or move it to another position in the log",
+		Long: `Resume deliveries to an endpoint at its cursor, so events recorded in the meantime are
+delivered too. --from moves the cursor, even of an enabled endpoint, and clears the parked
+events after the new position, because they are sent again.
 
-The endpoint is then bound to no client and no user: revoking tokens does not disable it.`,
+The endpoint then belongs to no client and no user: revoking tokens does not disable it.`,
 		Args: operands("the id of an endpoint"),
 	}
 	c.Flags().StringVar(&from, "from", "", "continue at a `position` in the log: now, start, after the event with this id, or at a time such as 2h or 2026-03-09")
@@ -383,7 +383,7 @@ func (p *program) webhookHold(verb, short string) *cobra.Command {
 				return err
 			}
 			if h.Held {
-				return p.Done(h, "deliveries are held (%s); to continue: %s", heldBecause(h.Reason), p.Complete("tollhouse webhook resume"))
+				return p.Done(h, "deliveries are held (%s); to resume: %s", heldBecause(h.Reason), p.Complete("tollhouse webhook resume"))
 			}
 			return p.Done(h, "deliveries are not held")
 		}),

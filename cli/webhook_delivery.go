@@ -18,10 +18,10 @@ func (p *program) webhookRotateSecret() *cobra.Command {
 	var overlap time.Duration
 	c := &cobra.Command{
 		Use:   "rotate-secret ENDPOINT_ID",
-		Short: "give an endpoint a new secret; the older ones still sign for a while",
+		Short: "create a new secret for an endpoint; older ones stay valid for a while",
 		Args:  operands("the id of an endpoint"),
 	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "`duration` for which the older secrets sign too: at most 168h, 0s after a leak")
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "`duration` for which the older secrets stay valid: at most 168h, 0s after a leak")
 	c.Flags().StringVar(&secretFile, "secret-file", "", "`file` with a secret of your own, - for standard input; without it the endpoint gets a new one")
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
@@ -50,7 +50,7 @@ func (p *program) webhookRotateSecret() *cobra.Command {
 			return p.PrintJSON(made)
 		}
 		p.Note("this is the only time the secret is shown: store it now")
-		return p.PrintRows(term.Row{"id", made.ID}, term.Row{"secret", made.Secret}, term.Row{"secrets that sign", strconv.Itoa(len(made.Secrets))})
+		return p.PrintRows(term.Row{"id", made.ID}, term.Row{"secret", made.Secret}, term.Row{"valid secrets", strconv.Itoa(len(made.Secrets))})
 	})
 	return c
 }

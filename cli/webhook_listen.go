@@ -39,13 +39,13 @@ func (p *program) webhookListen() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "listen --forward-to URL",
 		Short: "post events to a program on this machine as they are recorded, until interrupted",
-		Long: `Post the events of an account to a program on this machine, until interrupted. Each is
-one signed request, as a webhook endpoint gets it, and they come in the order of the log.
-No endpoint is created, and any URL will do.
+		Long: `Post the events of an account to a program on this machine, until interrupted. Each event
+is one signed request, as for a webhook endpoint, in the order of the log. No endpoint is
+created, and any URL is allowed.
 
 This needs a running server, or a database named with --store. If the server restarts,
-listen continues where it was. If no program answers at the URL, the event waits and is
-tried again every second. An answer other than 2xx is printed, and the next event follows.`,
+listen continues where it was. If no program answers at the URL, listen tries the event
+again every second. A response other than 2xx is printed, and the next event follows.`,
 		Args: operands(),
 	}
 	flags := c.Flags()

@@ -160,7 +160,7 @@ func TestWebhookListenProcess(t *testing.T) {
 	r.start(t, 15)
 	listen.wantLines(t, 1+5+1+5) // the ready line, and once that the program is away
 	server.end()
-	listen.wantNote(t, "the server is stopping; waiting for it to come back\n")
+	listen.wantNote(t, "the server is stopping; reconnecting\n")
 	record("2")
 	start(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 	<-r.ended

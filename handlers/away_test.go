@@ -71,7 +71,7 @@ func TestUnknownOutcomeIsSaid(t *testing.T) {
 	a.Faults.OnUpdate(func(func() error) error { return record.ErrUnknownOutcome })
 	w := a.put("/api/resources/plan/p1", token, `{}`)
 	w.fault(t, http.StatusInternalServerError, "server_error", "")
-	if !strings.Contains(w.Body.String(), "It is not known whether this was done.") {
+	if !strings.Contains(w.Body.String(), "The outcome is unknown; check before retrying.") {
 		t.Errorf("PUT = %s, want that its outcome is unknown", w.Body)
 	}
 }

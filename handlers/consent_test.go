@@ -384,7 +384,7 @@ func TestUnknownOutcomeIsSaidOnPages(t *testing.T) {
 	consent := b.get(t, h.authURL())
 	h.Faults.OnUpdate(func(func() error) error { return record.ErrUnknownOutcome })
 	a := b.submit(t, consent, "decision", "allow")
-	if text := words(t, a); a.StatusCode != http.StatusInternalServerError || !strings.Contains(text, "It is not known whether this was done. Check whether it was done before you try again.") {
+	if text := words(t, a); a.StatusCode != http.StatusInternalServerError || !strings.Contains(text, "The outcome of the request is unknown. Check whether it was done before you try again.") {
 		t.Errorf("the page is %d %q, want that its outcome is unknown", a.StatusCode, text)
 	}
 }

@@ -186,7 +186,7 @@ func TestDeskWebhooks(t *testing.T) {
 		if in := must.Get(h.Webhooks.Instance(t.Context()))(t); !in.Held {
 			t.Error("nothing is held")
 		}
-		if text := words(t, b.get(t, "/desk/webhooks")); !strings.Contains(text, "Deliveries are paused.") || !strings.Contains(text, "Resume") {
+		if text := words(t, b.get(t, "/desk/webhooks")); !strings.Contains(text, "Deliveries are held.") || !strings.Contains(text, "Resume") {
 			t.Errorf("the list says %s", text)
 		}
 		wantStatus(t, b.sent(t, "/desk/webhooks", "resume"), http.StatusSeeOther)

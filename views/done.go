@@ -61,7 +61,7 @@ var doneWords = map[Done]string{
 	DoneWebhookDisabled: "The endpoint is disabled. Only operators can enable it. Its cursor is kept, so no events are lost.",
 	DoneWebhookSkipped:  "The event was skipped. It stays listed and can be retried.",
 	DoneWebhookRetried:  "The events are being retried.",
-	DoneWebhooksHeld:    "Deliveries paused.",
+	DoneWebhooksHeld:    "Deliveries held.",
 	DoneWebhooksResumed: "Deliveries resumed.",
 }
 

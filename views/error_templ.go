@@ -95,7 +95,7 @@ func (e ErrorText) words() (title, message, next string) {
 	case ErrorBusy:
 		return "The server is busy", "The server could not handle the request, and nothing was changed. This is not your fault.", "Try again in a moment."
 	case ErrorUnknownOutcome:
-		return "Something went wrong", e.Description, "Check whether it was done before you try again. If it keeps happening, report the request id below."
+		return "Something went wrong", "The outcome of the request is unknown.", "Check whether it was done before you try again. If it keeps happening, report the request id below."
 	case ErrorServer:
 		return "Something went wrong", "The server could not complete the request. This is not your fault.", "Try again in a moment. If it keeps happening, report the request id below."
 	case ErrorCrossOrigin:

@@ -96,14 +96,13 @@ func tryAgainIn(seconds string) string {
 }
 
 // sentence makes a sentence of a reason as our errors write it, in lower case and without
-// a full stop.
+// a full stop. An address, a file or another name at its start keeps its case.
 func sentence(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	first := reason[:1]
-	if first >= "a" && first <= "z" {
-		first = strings.ToUpper(first)
+	if first, _, _ := strings.Cut(reason, " "); strings.Trim(first, "abcdefghijklmnopqrstuvwxyz,;:") == "" {
+		reason = strings.ToUpper(reason[:1]) + reason[1:]
 	}
-	return first + reason[1:] + "."
+	return reason + "."
 }

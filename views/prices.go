@@ -264,6 +264,6 @@ func (p WebhookSecretEnded) words() priceWords {
 type DeliveriesHeld struct{ Webhooks, Accounts int }
 
 func (p DeliveriesHeld) words() priceWords {
-	return priceWords{title: "Pause all deliveries?", button: "Pause all deliveries",
+	return priceWords{title: "Hold all deliveries?", button: "Hold all deliveries",
 		text: []string{fmt.Sprintf("%s of %s get no events until you resume. Nothing is lost: the events wait.", countOf(p.Webhooks, "endpoint"), countOf(p.Accounts, "account"))}}
 }

@@ -63,9 +63,9 @@ func (w ListedWebhook) deliveredTo() deskCell {
 func (p WebhooksProps) heading() heading {
 	h := heading{name: "webhooks", title: "Webhooks"}
 	if p.Held {
-		h.alert = "Deliveries are paused. No events are lost; resuming continues where they stopped."
+		h.alert = "Deliveries are held. No events are lost; resuming continues where they stopped."
 		if p.Restored {
-			h.alert = "Deliveries are paused because this store was restored from a backup. No events are lost; resuming continues where they stopped."
+			h.alert = "Deliveries are held because this store was restored from a backup. No events are lost; resuming continues where they stopped."
 		}
 	}
 	return h
@@ -89,7 +89,7 @@ func (p WebhooksProps) acts() []deskAct {
 	if p.Held {
 		return []deskAct{{Do: "resume", Action: p.ResumeURL, Token: p.FormToken, Label: "Resume all deliveries"}}
 	}
-	return []deskAct{{Do: "hold", Action: p.HoldURL, Token: p.FormToken, Label: "Pause all deliveries"}}
+	return []deskAct{{Do: "hold", Action: p.HoldURL, Token: p.FormToken, Label: "Hold all deliveries"}}
 }
 
 // Webhooks draws the list of endpoints.

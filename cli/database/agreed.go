@@ -53,7 +53,7 @@ func ReadAgreed(site map[string]string) (Agreed, error) {
 	for _, s := range a.settings() {
 		if text, has := site[s.name]; has {
 			if err := s.read(text); err != nil {
-				return a, term.Fail(term.ExitConfig, "use the version of tollhouse that the servers have", "cannot read the setting %s in the database: %w", s.name, err)
+				return a, term.Fail(term.ExitConfig, "use the same version of tollhouse as the servers", "cannot read the setting %s in the database: %w", s.name, err)
 			}
 		}
 	}
@@ -77,8 +77,8 @@ func (a *Agreed) differ(site map[string]string) error {
 			if theirs == "" {
 				cure = "leave --" + s.name + " out here"
 			}
-			return term.Fail(term.ExitConfig, cure+"; or to change it, stop all servers and start the first one with the new value",
-				"--%s is %s here, but %s for the servers that run on the database", s.name, cmp.Or(s.text, "not set"), cmp.Or(theirs, "not set"))
+			return term.Fail(term.ExitConfig, cure+"; to change it, stop all servers and start the first one with the new value",
+				"--%s is %s here, but %s on the database's running servers", s.name, cmp.Or(s.text, "not set"), cmp.Or(theirs, "not set"))
 		}
 	}
 	return nil

@@ -87,7 +87,7 @@ func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, stil
 	}
 	if !free {
 		if strangers, err := s.Strangers(ctx); err == nil && len(strangers) > 0 {
-			return term.Fail(term.ExitBusy, "end that session, and take the right to connect away from other roles; tollhouse doctor says how", "the database %s is in use: %s", o.Address, pgkv.Describe(strangers))
+			return term.Fail(term.ExitBusy, "end that session and revoke the right to connect from other roles; tollhouse doctor shows how", "the database %s is in use: %s", o.Address, pgkv.Describe(strangers))
 		}
 		return term.Fail(term.ExitBusy, "stop all servers on it first; tollhouse status lists them", "a server runs on the database %s", o.Address)
 	}
@@ -102,8 +102,8 @@ func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, stil
 				return nil // it need not have such locks
 			}
 			if has, err := s.HasTakenOver(ctx); err != nil || !has {
-				return term.Fail(term.ExitBusy, "stop all servers, look why the database ended the session, and do it again",
-					"the lock on the database %s was lost meanwhile, so a server may have written to it", o.Address)
+				return term.Fail(term.ExitBusy, "stop all servers, find out why the database ended the session, and try again",
+					"the lock on the database %s was lost, so a server may have written to it", o.Address)
 			}
 			return nil
 		})

@@ -45,7 +45,7 @@ func TestAKeyFileThatAGroupMayReadMakesNoWarning(t *testing.T) {
 		must.Do(t, os.Chmod(path, mode))
 		var log strings.Builder
 		got, err := ReadKey(path, true, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil || got != key || strings.Contains(log.String(), "key file is open to other users") != warns {
+		if err != nil || got != key || strings.Contains(log.String(), "key file is accessible to other users") != warns {
 			t.Errorf("mode %04o: %v, and the log says %q, want a warning: %t", mode, err, log.String(), warns)
 		}
 		if _, err := ReadKey(path, false, slog.New(slog.DiscardHandler)); (err != nil) != (mode&0o077 != 0) {

@@ -127,7 +127,7 @@ func RemoveGeneration(path string) error {
 func beginStore(dir string) (string, bool, error) {
 	path := filepath.Join(dir, GenerationOne)
 	if IsUnused(path) {
-		return "", false, term.Fail(term.ExitConfig, fmt.Sprintf("restore again, or use what is there: echo %s > %s", GenerationOne, term.ShellQuote(filepath.Join(dir, CurrentName))),
+		return "", false, term.Fail(term.ExitConfig, fmt.Sprintf("restore again, or use the existing generation: echo %s > %s", GenerationOne, term.ShellQuote(filepath.Join(dir, CurrentName))),
 			"%s was built by a restore that did not finish", path)
 	}
 	err := os.Mkdir(path, 0o700)

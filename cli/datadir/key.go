@@ -73,13 +73,13 @@ func ServerKey(o KeyOptions) (key secret.Key, err error) {
 		return o.makeKey(path, wanted)
 	case err != nil && wanted != "":
 		f := term.FailureOf(err)
-		return secret.Key{}, term.Fail(f.Code, f.Hint+"; the data wants the key with the fingerprint "+wanted, "%w", f.Err)
+		return secret.Key{}, term.Fail(f.Code, f.Hint+"; the data was written with the key with the fingerprint "+wanted, "%w", f.Err)
 	case err != nil || key.Fingerprint() == wanted:
 		return key, err
 	case wanted == "":
 	case !o.Replace:
 		return secret.Key{}, term.Fail(term.ExitConfig, "put that key back; if it is lost, start once with --new-key: "+LostWithKey,
-			"%s has the fingerprint %s, but the data wants the server key with %s", path, key.Fingerprint(), wanted)
+			"%s has the fingerprint %s, but the data was written with the server key %s", path, key.Fingerprint(), wanted)
 	default:
 		o.Log.Warn("server key replaced: "+LostWithKey, "path", path, "fingerprint", key.Fingerprint(), "before", wanted)
 	}
@@ -90,7 +90,7 @@ func ServerKey(o KeyOptions) (key secret.Key, err error) {
 // no key or one that nothing contradicts.
 func (o *KeyOptions) makeKey(path, wanted string) (secret.Key, error) {
 	if !o.Fresh {
-		o.Log.Warn("server key was missing and a new one was created: "+LostWithKey+"; if you have the old key, stop, put it back and start with --new-key", "path", path, "before", wanted)
+		o.Log.Warn("server key was missing and a new one was created: "+LostWithKey+"; if you have the old key, stop the server, put the key back and start with --new-key", "path", path, "before", wanted)
 	}
 	if wanted != "" {
 		if err := os.Remove(filepath.Join(o.Generation, wantedName)); err != nil {
@@ -130,9 +130,9 @@ func ReadKey(path string, named bool, log *slog.Logger) (secret.Key, error) {
 	}
 	switch mode := info.Mode().Perm(); {
 	case !named && mode&0o077 != 0:
-		return secret.Key{}, term.Fail(term.ExitConfig, "chmod 600 "+term.ShellQuote(path), "the server key %s is open to other users (mode %04o)", path, mode)
+		return secret.Key{}, term.Fail(term.ExitConfig, "chmod 600 "+term.ShellQuote(path), "the server key %s is accessible to other users (mode %04o)", path, mode)
 	case named && mode&0o027 != 0: // a group may read it, as docs/operations.md has it
-		log.Warn("key file is open to other users", "path", path, "mode", fmt.Sprintf("%04o", mode), "next", "chmod 640 "+term.ShellQuote(path))
+		log.Warn("key file is accessible to other users", "path", path, "mode", fmt.Sprintf("%04o", mode), "next", "chmod 640 "+term.ShellQuote(path))
 	}
 	text, err := term.ReadText(f, keyFileSizeMax)
 	if errors.Is(err, term.ErrUTF16) {

@@ -139,10 +139,10 @@ func HeldError(dir string, h Holder) error {
 		where = ", listening on " + strings.Join(h.Listen, " and ")
 	}
 	// A process in another container or machine has a different PID here, or none.
-	stop := "stop it first, where it runs"
+	stop := "stop it first, on its own machine"
 	if info, err := os.Stat(filepath.Join(dir, LockName)); err == nil && hasOpen(h.PID, info) {
 		stop = fmt.Sprintf("stop it first (kill %d)", h.PID)
 	}
-	hint := stop + ", or give this one a directory of its own with --data"
+	hint := stop + ", or use a different directory with --data"
 	return term.Fail(term.ExitBusy, hint, "the data directory %s is held by process %d (tollhouse %s) since %s%s", dir, h.PID, h.Role, h.Started.Format(time.RFC3339), where)
 }

@@ -38,11 +38,11 @@ func ListenAdmin(path string, log *slog.Logger) (net.Listener, error) {
 	}
 	l.SetUnlinkOnClose(false) // it knows the short name, which may be gone
 	if err := os.Chmod(short, 0o600); err != nil {
-		return nil, errors.Join(term.Fail(term.ExitConfig, "", "cannot close the admin socket %s to others: %w", path, err), l.Close())
+		return nil, errors.Join(term.Fail(term.ExitConfig, "", "cannot remove other users' access to the admin socket %s: %w", path, err), l.Close())
 	}
 	made, err := os.Lstat(short)
 	if err != nil {
-		return nil, errors.Join(term.Fail(term.ExitIO, "", "cannot look at the admin socket %s: %w", path, err), l.Close())
+		return nil, errors.Join(term.Fail(term.ExitIO, "", "cannot examine the admin socket %s: %w", path, err), l.Close())
 	}
 	return &adminListener{UnixListener: l, path: path, made: made, done: done, log: log}, nil
 }
@@ -95,7 +95,7 @@ func removeStaleSocket(path string, info fs.FileInfo) error {
 		if errors.Is(err, syscall.EAGAIN) { // a server that does not accept connections now
 			code = term.ExitBusy
 		}
-		return term.Fail(code, look, "cannot tell whether a server answers on the admin socket %s: %w", path, err)
+		return term.Fail(code, look, "cannot determine whether a server answers on the admin socket %s: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return term.Fail(term.ExitConfig, look, "cannot remove the stale admin socket %s: %w", path, err)

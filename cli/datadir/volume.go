@@ -55,7 +55,7 @@ func makeOwn(dir string, info fs.FileInfo, log *slog.Logger) (below string, made
 		return "", false
 	}
 	owner, _ := OwnedByUs(info)
-	log.Warn("the volume belongs to another user: the data is in a directory of our own on it", "volume", dir, "owner", UserNamed(owner), "data", below)
+	log.Warn("the volume belongs to another user, so the data is in a subdirectory of it", "volume", dir, "owner", UserNamed(owner), "data", below)
 	return below, true
 }
 
@@ -70,7 +70,7 @@ func closeDataDir(dir string, info fs.FileInfo, log *slog.Logger) error {
 		return err
 	}
 	if open := info.Mode().Perm()&0o077 != 0; closed > 0 || open && !IsEmpty(dir) {
-		log.Warn("the data directory or files in it were open to other users and are closed now; other users may have read them", "data", dir, "mode", fmt.Sprintf("%04o", info.Mode().Perm()), "files", closed)
+		log.Warn("other users had access to the data directory or to files in it, and may have read them; access is now removed", "data", dir, "mode", fmt.Sprintf("%04o", info.Mode().Perm()), "files", closed)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func closeToOthers(path string, info fs.FileInfo) error {
 		return nil
 	}
 	if err := os.Chmod(path, mode&0o700); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return term.Fail(term.ExitConfig, "chmod go= "+term.ShellQuote(path), "cannot close %s to other users (mode %04o): %w", path, mode, term.PathReason(err))
+		return term.Fail(term.ExitConfig, "chmod go= "+term.ShellQuote(path), "cannot remove other users' access to %s (mode %04o): %w", path, mode, term.PathReason(err))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func refuseForeign(dir string, entries []fs.DirEntry) error {
 	return nil
 }
 
-const notOursHint = "name an empty directory, or one that tollhouse made, with --data"
+const notOursHint = "name an empty directory, or one that tollhouse created, with --data"
 
 // namesGeneration reports whether CURRENT names a generation, whether that is there or not.
 // Other stores have a file of that name. One that cannot be read may be ours.

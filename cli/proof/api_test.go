@@ -231,5 +231,5 @@ func (s *server) asClient(c credentials) *client {
 
 // isUnknown reports whether an answer says that its outcome is unknown.
 func (a answer) isUnknown() bool {
-	return a.status == http.StatusInternalServerError && strings.Contains(string(a.body), "It is not known whether this was done.")
+	return a.status == http.StatusInternalServerError && strings.Contains(string(a.body), "The outcome is unknown; check before retrying.")
 }

@@ -171,7 +171,7 @@ func (r *liveReader) run(ctx context.Context, t *testing.T, p site, account stri
 		r.saw(idOf(wire), wire)
 	}
 	_ = cmd.Wait()
-	r.connections = 1 + strings.Count(said.String(), "the server is back")
+	r.connections = 1 + strings.Count(said.String(), "reconnected to the server")
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("tail ended with %d, want 130: %s", code, &said)
 	}

@@ -30,7 +30,7 @@ type backupFlags struct {
 }
 
 func (f *backupFlags) add(flags *pflag.FlagSet) {
-	flags.Var(&f.every, "backup-every", "make a backup at this interval, such as 24h; 0 makes none")
+	flags.Var(&f.every, "backup-every", "back up at this interval, such as 24h; 0 for no backups")
 	flags.IntVar(&f.keep, "backup-keep", backupKeepDefault, "how many scheduled backups to keep; the oldest is removed when a new one is complete")
 	flags.StringVar(&f.dir, "backup-dir", "", "`directory` for scheduled backups, preferably on another disk (default: backups in the data directory)")
 }
@@ -188,7 +188,7 @@ func closeBackups(dir string, info fs.FileInfo, log *slog.Logger) error {
 	if err != nil {
 		return backupDirError(dir, dir, err)
 	}
-	log.Warn("other users could write to the backup directory, which is closed now; check its contents with backup verify", "dir", dir, "mode", fmt.Sprintf("%04o", mode))
+	log.Warn("other users could write to the backup directory; access is now removed: check its contents with backup verify", "dir", dir, "mode", fmt.Sprintf("%04o", mode))
 	return nil
 }
 

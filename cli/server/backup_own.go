@@ -37,7 +37,7 @@ func (s *backupSchedule) unused(now time.Time) (string, error) {
 		}
 		now = now.Add(time.Second)
 	}
-	return "", term.Fail(term.ExitIO, "check the directory", "%s has too many backups of this time", s.dir)
+	return "", term.Fail(term.ExitIO, "check the directory", "%s already has too many backups with this time in their names", s.dir)
 }
 
 // own returns the backups of this instance, in the order of their names.
@@ -133,7 +133,7 @@ func (s *backupSchedule) sweep() {
 			continue
 		}
 		if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
-			s.log.Warn("incomplete backup not removed", "err", err)
+			s.log.Warn("cannot remove an incomplete backup", "err", err)
 			continue
 		}
 		s.log.Info("incomplete backup removed", "file", e.Name())

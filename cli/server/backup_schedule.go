@@ -150,7 +150,7 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	removed, err := s.prune(own)
 	s.log.Info("backup made", "file", path, "bytes", made.Bytes, "records", made.Records, "removed", removed)
 	if err != nil {
-		s.log.Warn("old backup not removed", "err", err)
+		s.log.Warn("cannot remove an old backup", "err", err)
 	}
 	return nil
 }

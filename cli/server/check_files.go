@@ -64,11 +64,11 @@ func CheckFiles(dir string) admin.Finding {
 	case len(others) > 0:
 		return problemOf(check, fmt.Sprintf("chown -R %d %s", owner, term.ShellQuote(dir)), "some files do not belong to %s: %s", datadir.UserNamed(owner), nameFiles(others))
 	case len(open) > 0:
-		return problemOf(check, "chmod -R go= "+term.ShellQuote(dir)+", after checking who may have read or changed them", "open to other users: %s", nameFiles(open))
+		return problemOf(check, "chmod -R go= "+term.ShellQuote(dir)+", after checking who may have read or changed them", "accessible to other users: %s", nameFiles(open))
 	case len(odd) > 0:
 		return warningOf(check, "check where it points, and replace it with the file itself", "%s", nameFiles(odd))
 	}
-	return allRight(check, "%s owned by %s, closed to other users", term.Count(int64(files), "file", "files"), datadir.UserNamed(owner))
+	return allRight(check, "%s owned by %s, not accessible to other users", term.Count(int64(files), "file", "files"), datadir.UserNamed(owner))
 }
 
 // isCheckNote reports whether a file says what a check of a scheduled backup found.
@@ -119,20 +119,20 @@ func CheckKey(dir, keyFile string, log *slog.Logger) admin.Finding {
 	key, err := datadir.ReadKey(path, keyFile != "", log)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && keyFile == "" && wanted != "":
-		return problemOf(check, "put your copy back; without one the next start creates a new key: "+datadir.LostWithKey, "the server key %s is missing; the data wants the one with the fingerprint %s", path, wanted)
+		return problemOf(check, "put your copy back; without one the next start creates a new key: "+datadir.LostWithKey, "the server key %s is missing; the data was written with fingerprint %s", path, wanted)
 	case errors.Is(err, fs.ErrNotExist) && keyFile == "":
 		return problemOf(check, "put your copy back; without one the next start creates a new key: "+datadir.LostWithKey, "the server key %s is missing", path)
 	case err != nil && wanted != "":
 		f := term.FailureOf(err)
-		return problemOf(check, f.Hint, "%s; the data wants the key with the fingerprint %s", f.Err, wanted)
+		return problemOf(check, f.Hint, "%s; the data was written with the key with the fingerprint %s", f.Err, wanted)
 	case err != nil:
 		return problemFrom(check, "", err)
 	case wanted == "":
 		return allRight(check, "fingerprint %s", key.Fingerprint())
 	case key.Fingerprint() != wanted:
-		return problemOf(check, "put that key back; if it is lost, start once with --new-key: "+datadir.LostWithKey, "%s has the fingerprint %s, but the data wants the server key with %s", path, key.Fingerprint(), wanted)
+		return problemOf(check, "put that key back; if it is lost, start once with --new-key: "+datadir.LostWithKey, "%s has the fingerprint %s, but the data was written with the server key %s", path, key.Fingerprint(), wanted)
 	}
-	return allRight(check, "fingerprint %s, as the data wants", wanted)
+	return allRight(check, "fingerprint %s, which matches the data", wanted)
 }
 
 // wantedKey returns the fingerprint of the key that the data in dir wants, or "".

@@ -43,7 +43,7 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 	if u.server != nil {
 		u.report(u.proxies())
 		if c := u.server.config; c.desk != nil && c.desk.From == nil && slices.ContainsFunc(c.listen, func(addr string) bool { return !isLoopbackAddress(addr) }) {
-			u.report(allRight("desk", "operators can open the desk from everywhere; --desk-from NETWORKS narrows it"))
+			u.report(allRight("desk", "operators can open the desk from any address; --desk-from NETWORKS restricts it"))
 		}
 		if u.server.certificates != nil {
 			u.report(certificateFinding(u.server.certificates.status(), time.Now()))
@@ -73,7 +73,7 @@ func (u checkup) socket() {
 	}
 	path := u.server.admin.Addr().String()
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		u.report(problemOf("socket", "restart the server, and keep what cleans up away from there, or choose another path with --admin-socket", "the admin socket %s was removed: no command can reach this server", path))
+		u.report(problemOf("socket", "restart the server and exclude the path from cleanup of temporary files, or choose another path with --admin-socket", "the admin socket %s was removed: no command can reach this server", path))
 	}
 }
 
@@ -123,7 +123,7 @@ func (u checkup) files() admin.Finding {
 	}
 	text := fmt.Sprintf("this process may open %d", files.Limit)
 	if u.server != nil {
-		text = fmt.Sprintf("the server may open %d, connections may take %d of them", files.Limit, u.server.connectionsAllowed())
+		text = fmt.Sprintf("the server may open %d, including up to %d connections", files.Limit, u.server.connectionsAllowed())
 	}
 	switch next := (&badgerkv.FilesError{Need: files.Need}).Hint(); {
 	case files.Need == 0:
@@ -259,7 +259,7 @@ func (u checkup) deep(ctx context.Context) {
 	case err != nil:
 		u.report(problemReading("counts", err))
 	case differ:
-		u.report(warningOf("counts", "none needed: they were made again", "the counts of events differed from the log"))
+		u.report(warningOf("counts", "none needed: they were rebuilt", "the counts of events differed from the log"))
 	default:
 		u.report(allRight("counts", "the counts of events agree with the log"))
 	}

@@ -40,7 +40,7 @@ func DatabaseRows(d admin.DatabaseStatus, now time.Time) []term.Row {
 	for _, s := range d.Servers {
 		text := fmt.Sprintf("%s process %d, %s, on %s, since %s (%s)", s.Host, s.PID, s.Version, strings.Join(s.Listen, " "), term.ShowTime(s.Started), now.Sub(time.Unix(s.Started, 0)).Round(time.Second))
 		if len(s.Jobs) > 0 {
-			text += ", does " + strings.Join(s.Jobs, " ")
+			text += ", jobs: " + strings.Join(s.Jobs, " ")
 		}
 		rows = append(rows, term.Row{"server", text})
 	}
@@ -95,7 +95,7 @@ func databaseFinding(f pgkv.Facts) admin.Finding {
 	case !f.CanWrite:
 		return problemOf(check, "make the user the owner of the schema tollhouse", "%s: the user may not read and write the tables", text)
 	case f.Seqscan != "off":
-		return problemOf(check, "connect to PostgreSQL itself or through a pooler in session mode", "%s: the settings of our connections are not in force", text)
+		return problemOf(check, "connect to PostgreSQL itself or through a pooler in session mode", "%s: the connection settings have no effect", text)
 	case f.Max-f.Connections < connectionsPerHost:
 		return warningOf(check, "raise max_connections to 30 for each server and what else connects", "%s: %d of %d connections are in use", text, f.Connections, f.Max)
 	case f.Longest > transactionLong:
@@ -112,9 +112,9 @@ func accessFinding(f pgkv.Facts) admin.Finding {
 	const check = "access"
 	if f.PublicConnects {
 		return warningOf(check, fmt.Sprintf("run as the owner of the database: grant connect on database %[1]s to %[2]s; revoke connect on database %[1]s from public", f.Database, f.User),
-			"every role of the cluster may connect to the database, and so block starts and jobs")
+			"every role of the cluster may connect to the database and can block starts and jobs")
 	}
-	return allRight(check, "only roles with the right to connect reach the database")
+	return allRight(check, "only roles with an explicit grant can connect to the database")
 }
 
 // locksFinding names the sessions that hold what servers wait for.
@@ -126,7 +126,7 @@ func locksFinding(strangers []pgkv.Stranger) admin.Finding {
 	case strangers[0].OurRole:
 		return warningOf(check, "if it is not a command such as restore or move, end it: "+endSession(strangers), "%s", pgkv.Describe(strangers))
 	}
-	return problemOf(check, "end it: "+endSession(strangers)+"; and take the right to connect away from its role", "%s", pgkv.Describe(strangers))
+	return problemOf(check, "end it: "+endSession(strangers)+"; and revoke its role's right to connect", "%s", pgkv.Describe(strangers))
 }
 
 func endSession(strangers []pgkv.Stranger) string {
@@ -142,16 +142,16 @@ func (u checkup) databaseClock(ctx context.Context, c pgkv.Clock) admin.Finding 
 	if err != nil {
 		return problemFrom("clock", "correct the clock", err)
 	}
-	return allRight("clock", "%s, %s from the database's", u.data.Store.Now().Format(time.RFC3339), c.Offset.Abs().Round(time.Millisecond))
+	return allRight("clock", "%s, %s off the database's clock", u.data.Store.Now().Format(time.RFC3339), c.Offset.Abs().Round(time.Millisecond))
 }
 
 func serversFinding(servers []pgkv.Server, copied string) admin.Finding {
 	const check = "servers"
 	if copied != "" {
-		return problemOf(check, "end the servers on the copy: tokens of one are valid at the other, and what one revokes stays valid at the other", "a server runs on another database of this PostgreSQL with a copy of this store: %s", copied)
+		return problemOf(check, "stop the servers on the copy: tokens of each are valid at the other, but revocations are not shared", "a server runs on another database of this PostgreSQL with a copy of this store: %s", copied)
 	}
 	if len(servers) == 0 {
-		return allRight(check, "none runs")
+		return allRight(check, "none is running")
 	}
 	var each []string
 	swept := false
@@ -163,7 +163,7 @@ func serversFinding(servers []pgkv.Server, copied string) admin.Finding {
 	}
 	text := term.Count(int64(len(servers)), "server", "servers") + ": " + strings.Join(each, ", ")
 	if !swept {
-		return warningOf(check, "look again in a minute; if it stays, see the servers' logs", "%s; none of them removes what has expired", text)
+		return warningOf(check, "check again in a minute; if it persists, see the servers' logs", "%s; none of them is removing expired records", text)
 	}
 	return allRight(check, "%s", text)
 }

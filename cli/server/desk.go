@@ -31,8 +31,8 @@ const (
 
 func (f *deskFlags) add(flags *pflag.FlagSet) {
 	f.confirm = term.Duration(deskConfirmDefault)
-	flags.StringVar(&f.on, "desk", "on", "pages for operators at /desk: on or off; everybody else gets 404 there")
-	flags.StringArrayVar(&f.from, "desk-from", nil, "`networks` from which operators can open the desk, separated by commas, or loopback (default everywhere)")
+	flags.StringVar(&f.on, "desk", "on", "the operators' pages at /desk: on or off; others get 404")
+	flags.StringArrayVar(&f.from, "desk-from", nil, "`networks` from which operators can open the desk, separated by commas, or loopback (default: any address)")
 	flags.Var(&f.confirm, "desk-confirm", "how long before operators must re-enter their password")
 }
 

@@ -55,16 +55,17 @@ can use different names for the server.
 --seed-file replaces the demo data with your own, one JSON object per line: {"client":{…}},
 {"user":{…}}, {"account":{…}}, {"event":{…}}, {"resource":{…}}, {"webhook":{…}} or
 {"token":{…}}. Secrets, passwords, redirect URIs and tokens may be as simple as your tests
-have them.
+need.
 
 --webhook-to sends the events of the demo account to a URL, such as a program on this
 machine. The ready line has the secret that signs the requests.
+
 With --rand-seed the same requests get the same tokens and codes, so anyone who knows the
 number can predict them. With --clock as well, the clock stands still and event ids are
 the same too.
 
-Controls below /_dev reset the server, move its clock, make requests fail and show the
-requests it got, secrets included. GET /_dev lists them.`,
+Controls below /_dev reset the server, set its clock, make requests fail and show the
+requests it received, including secrets. GET /_dev lists them.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.seeded = c.Flags().Changed("rand-seed")
 			return program().dev(c, f)
@@ -85,7 +86,7 @@ requests it got, secrets included. GET /_dev lists them.`,
 	flags.BoolVar(&f.throttle, "throttle", false, "delay repeated wrong passwords and secrets, as serve does")
 	flags.BoolVar(&f.strictTypes, "strict-types", false, "refuse unknown event types that are close to a known one")
 	flags.BoolVar(&f.maskJournal, "mask-journal", false, "mask passwords, secrets and tokens in GET /_dev/requests, for logs that others read")
-	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends")
+	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process exits")
 	flags.StringArrayVar(&f.hosts, "host", nil, "another host `name` to accept, or .name for all its subdomains; may be given several times")
 	flags.StringVar(&f.webhookTo, "webhook-to", "", "a `URL` to send the events of the demo account to, such as http://127.0.0.1:3000/hook")
 	return c

@@ -38,21 +38,21 @@ type seed struct {
 type (
 	seedClient struct {
 		ClientID     string   `json:"client_id" does:"up to 64 visible ASCII characters; generated if missing"`
-		ClientSecret string   `json:"client_secret" does:"any text; generated if missing"`
-		Name         string   `json:"name" does:"what screens show; its id if missing"`
+		ClientSecret string   `json:"client_secret" does:"any string; generated if missing"`
+		Name         string   `json:"name" does:"display name; its id if missing"`
 		RedirectURIs []string `json:"redirect_uris" does:"where codes are sent"`
 		Grants       []string `json:"grants" does:"password, authorization_code and refresh_token if missing"`
 		Scopes       []string `json:"scopes" does:"what it is limited to; all if missing"`
 		Public       bool     `json:"public" does:"it has no secret and must use PKCE"`
 		Introspect   bool     `json:"introspect" does:"it may introspect the tokens of every client"`
 		Consent      string   `json:"consent" does:"ask or remember; ask if missing"`
-		Account      string   `json:"account" does:"that it acts for by client_credentials"`
+		Account      string   `json:"account" does:"used for client_credentials"`
 		Disabled     bool     `json:"disabled" does:"it is refused everywhere"`
 		line         int
 	}
 	seedUser struct {
 		Username string `json:"username" does:"required"`
-		Password string `json:"password" does:"required, any text"`
+		Password string `json:"password" does:"required, any string"`
 		Account  string `json:"account" does:"acct_demo if missing"`
 		Operator bool   `json:"operator" does:"may use the desk"`
 		Disabled bool   `json:"disabled" does:"cannot sign in"`
@@ -60,7 +60,7 @@ type (
 	}
 	seedAccount struct {
 		ID   string `json:"account" does:"required, its id"`
-		Name string `json:"name" does:"what people call it"`
+		Name string `json:"name" does:"display name"`
 		line int
 	}
 	seedEvent struct {

@@ -36,7 +36,7 @@ func problemFrom(check, next string, err error) admin.Finding {
 // time or the operator can cure, such as too many open files.
 func problemReading(check string, err error) admin.Finding {
 	if errors.Is(err, record.ErrUnavailable) {
-		return warningOf(check, "see the reason, and try again", "not checked: %v", err)
+		return warningOf(check, "fix the cause and run doctor again", "not checked: %v", err)
 	}
 	return problemFrom(check, nextDamage, err)
 }

@@ -26,15 +26,15 @@ var (
 
 	descConnections = describe("store_connections", "Connections for reading, by state: used, idle, and the limit.", "state")
 	descTurnWait    = describe("store_turn_wait_seconds", "Time that the last group of updates waited for its turn and its reads.")
-	descLateReads   = describe("store_reads_late_total", "Reads of updates that needed a round trip of their own.")
+	descLateReads   = describe("store_reads_late_total", "Reads in updates that needed a separate round trip.")
 	descRetries     = describe("store_group_retries_total", "Attempts of a group of updates after its first.")
 	descUnknown     = describe("store_unknown_outcomes_total", "Groups of updates whose outcome is unknown.")
 	descUnavailable = describe("store_unavailable_total", "Reads and updates refused because the database did not answer.")
 	descOffset      = describe("store_clock_offset_seconds", "How far this machine's clock is ahead of the database's.")
 	descServers     = describe("store_servers", "Servers on the database, including this one; 0 while it does not answer.")
 	descJob         = describe("store_job", "1 if this server has the job.", "task") // Prometheus sets a label job itself
-	descNotes       = describe("store_notes_total", "Notes about new events sent to the other servers.")
-	descRefused     = describe("store_notes_refused_total", "Notes dropped because no server with this key sent them, or they were sent before.")
+	descNotes       = describe("store_notes_total", "Notifications of new events sent to the other servers.")
+	descRefused     = describe("store_notes_refused_total", "Notifications dropped because they were not from a server with this key, or were repeated.")
 )
 
 // Describe implements prometheus.Collector.

@@ -40,11 +40,11 @@ func (m webhookMetrics) observe(o webhooks.Outcome, took time.Duration) {
 var (
 	descEndpoints   = describe("webhook_endpoints", "Webhook endpoints, by state.", "state")
 	descFailing     = describe("webhook_failing", "Enabled webhook endpoints whose last attempt failed.")
-	descParked      = describe("webhook_parked", "Events that were set aside for a webhook endpoint and are tried again.")
-	descDead        = describe("webhook_dead", "Events that were set aside for a webhook endpoint and are tried no more.")
-	descUndelivered = describe("webhook_oldest_undelivered_seconds", "Age of the oldest event that waits for an enabled webhook endpoint; 0 if none waits.")
-	descDisabled    = describe("webhook_disabled_total", "Webhook endpoints that were disabled, by whom.", "by")
-	descGaps        = describe("webhook_gaps_total", "Stretches of events that were removed before a webhook endpoint was sent them.")
+	descParked      = describe("webhook_parked", "Parked events of webhook endpoints, which are retried.")
+	descDead        = describe("webhook_dead", "Dead events of webhook endpoints, which are no longer retried.")
+	descUndelivered = describe("webhook_oldest_undelivered_seconds", "Age of the oldest event pending for an enabled webhook endpoint; 0 if none is.")
+	descDisabled    = describe("webhook_disabled_total", "Webhook endpoints disabled, by who disabled them.", "by")
+	descGaps        = describe("webhook_gaps_total", "Ranges of events removed before they were sent to a webhook endpoint.")
 	descHeld        = describe("webhook_held", "1 if all deliveries are held, otherwise 0.")
 )
 

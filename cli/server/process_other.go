@@ -6,7 +6,7 @@ import "tollhouse/cli/term"
 
 // orphaned fails: on this system a process cannot tell that its parent has exited.
 func orphaned() (<-chan struct{}, error) {
-	return nil, term.Usage("end it by its pid, which the ready line has", "--exit-with-parent does not work on this system")
+	return nil, term.Usage("stop it by its pid, which is in the ready line", "--exit-with-parent is not supported on this system")
 }
 
 func hasTerminal() bool { return true }

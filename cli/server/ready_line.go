@@ -135,7 +135,7 @@ func devWelcome(l readyLine) string {
 The latest events, with a token of their own:
   curl -s %s -H "Authorization: Bearer $(%s | sed 's/.*"access_token":"\([^"]*\)".*/\1/')"
 
-Back to the beginning:
+Reset the data:
   curl -s -X POST %s
 
 `, token, term.ShellQuote(l.URL+"/api/events?limit=3"), token, term.ShellQuote(l.Dev+"/reset"))

@@ -71,7 +71,7 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 	flags.StringVar(&f.monitor, "metrics-listen", "", "`address` of a separate plain http listener for /metrics, /healthz and /readyz, without authentication")
 	flags.BoolVar(&f.acceptClock, "accept-clock", false, "start even if the clock is far from the last write")
 	flags.IntVar(&f.connections, "store-connections", storeConnections, "with --store, the number of connections for reading")
-	flags.BoolVar(&f.newKey, "new-key", false, "accept another server key than the data was written with; on a database, when no other server runs")
+	flags.BoolVar(&f.newKey, "new-key", false, "replace the recorded server key with this server's own; on a database, only if no other server is running")
 	f.backups.add(flags)
 	f.memory = datadir.MemoryDefault
 	f.accountWrites = record.WritesDefault
@@ -129,7 +129,7 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 		return err
 	}
 	if dir != asked {
-		log.Info("the data is in a directory of our own below --data", "data", dir)
+		log.Info("the data is in a subdirectory of --data", "data", dir)
 	}
 	lock, err := p.lockForServe(c.Context(), dir)
 	if err != nil {

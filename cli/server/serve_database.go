@@ -29,7 +29,7 @@ var directoryFlags = map[string]string{
 	"backup-every": "run tollhouse backup from a timer, or back up the database itself",
 	"backup-keep":  "leave it out: backups are not made by a server",
 	"backup-dir":   "leave it out: backups are not made by a server",
-	"memory":       "leave it out: the database has the caches",
+	"memory":       "leave it out: the database does the caching",
 }
 
 // checkDatabaseFlags refuses a wrong address, what does not go with --store, and settings
@@ -48,7 +48,7 @@ func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
 	}
 	if p.KeyFile == "" {
 		return term.Fail(term.ExitConfig, "create one, copy it to all machines, and name it with --key-file: (umask 077; set -C; openssl rand -hex 32 > tollhouse.key)",
-			"%s needs --key-file: all servers of a database have the same server key, and it is not in the database", p.Store.Flag())
+			"%s needs --key-file: all servers of a database need the same server key, which is not stored in it", p.Store.Flag())
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (w *clockWatch) look(s pgkv.State) {
 	err := database.CheckOffset(s.Clock)
 	switch {
 	case err != nil && !w.off:
-		w.log.Warn("clock differs from the database's: not ready until it agrees", "err", err)
+		w.log.Warn("clock differs from the database's: not ready until they agree", "err", err)
 	case err == nil && w.off:
 		w.log.Info("clock agrees with the database's again")
 	}

@@ -311,7 +311,7 @@ func (r *running) serve(announce func()) error {
 	case s := <-signals.first:
 		r.log.Info("stopping", "signal", s.String())
 	case <-r.orphaned:
-		r.log.Info("stopping", "reason", "the parent process has ended")
+		r.log.Info("stopping", "reason", "parent process exited")
 	}
 	r.limitStop()
 	r.closing.Store(true)

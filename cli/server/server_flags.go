@@ -39,7 +39,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.StringVar(&f.publicURL, "public-url", "", "`URL` by which clients and users reach the server: the issuer and the base of all links")
 	flags.StringArrayVar(&f.trustedProxies, "trusted-proxies", nil, "`networks` of proxies whose X-Forwarded-For is trusted, separated by commas")
 	flags.StringVar(&f.instanceName, "instance-name", instanceNameDefault, "the `name` of the server in its pages and their titles, at most 60 characters")
-	flags.StringVar(&f.logo, "logo", "", "PNG `file` in place of the mark and the icon, at most 64 KiB and 1,024 pixels")
+	flags.StringVar(&f.logo, "logo", "", "PNG `file` that replaces the tollhouse logo and icon, at most 64 KiB and 1,024 by 1,024 pixels")
 	flags.Var(&f.accessTTL, "access-ttl", "lifetime of an access token")
 	flags.Var(&f.refreshTTL, "refresh-ttl", "lifetime of a refresh token")
 	flags.Var(&f.codeTTL, "code-ttl", "lifetime of an authorization code, at most 10m")

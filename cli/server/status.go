@@ -74,7 +74,7 @@ func StatusRows(s admin.ServerStatus, now time.Time) []term.Row {
 	}
 	disk := fmt.Sprintf("%s, %s free", term.ShowBytes(s.Store.Used), term.ShowBytes(s.Store.Free))
 	if s.Store.Free < s.Store.FreeMin {
-		disk += fmt.Sprintf(": changes are refused below %s, everything below %s", term.ShowBytes(s.Store.FreeMin), term.ShowBytes(s.Store.FreeEnd))
+		disk += fmt.Sprintf(": changes are refused below %s, all writes below %s", term.ShowBytes(s.Store.FreeMin), term.ShowBytes(s.Store.FreeEnd))
 	}
 	check := "not finished yet"
 	if c := s.Check; c != nil {

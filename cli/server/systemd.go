@@ -61,7 +61,7 @@ func (n notifier) send(state string) error {
 // notifyManager reports a state and logs a failure, which does not stop the server.
 func (r *running) notifyManager(state string) {
 	if err := r.notify.send(state); err != nil {
-		r.log.Warn("service manager not notified", "state", state, "err", err)
+		r.log.Warn("cannot notify the service manager", "state", state, "err", err)
 	}
 }
 

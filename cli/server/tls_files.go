@@ -60,7 +60,7 @@ func openCertificateFiles(cert, key, host string, log *slog.Logger) (*certificat
 func (c *certificateFiles) use(pair *tls.Certificate) {
 	c.used.Store(pair)
 	if c.seen[1].Mode().Perm()&modeOfOthers != 0 {
-		c.log.Warn("tls private key is open to other users", "path", c.key)
+		c.log.Warn("tls private key is accessible to other users", "path", c.key)
 	}
 }
 

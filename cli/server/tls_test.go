@@ -205,7 +205,7 @@ func TestCertificateFiles(t *testing.T) {
 		if l.shownNow() != string(second.cert) || l.problem.Load() != nil {
 			t.Error("a pair that was refused before is not in use although it is valid now")
 		}
-		if l.log.count("open to other users") != 1 {
+		if l.log.count("accessible to other users") != 1 {
 			t.Error("the log does not warn that other users can read the new key")
 		}
 	})
@@ -254,7 +254,7 @@ func TestCertificateFiles(t *testing.T) {
 			if _, err := openCertificateFiles(l.cert, l.key, "", slog.New(slog.NewTextHandler(l.log, nil))); err != nil {
 				t.Fatal(err)
 			}
-			if n := l.log.count("open to other users"); n != want {
+			if n := l.log.count("accessible to other users"); n != want {
 				t.Errorf("mode %04o: %d warnings, want %d", mode, n, want)
 			}
 		}

@@ -84,7 +84,7 @@ func (r *running) check(ctx context.Context) bool {
 	case ctx.Err() != nil:
 		return false
 	case err != nil && !errors.Is(err, record.ErrCorrupt):
-		r.log.Warn("store not checked", "err", err, "next_try", time.Now().Add(checkAgain))
+		r.log.Warn("store check failed", "err", err, "next_try", time.Now().Add(checkAgain))
 		return false
 	}
 	r.checked.Store(&lastCheck{ended: time.Now(), took: time.Since(begun)})
@@ -98,7 +98,7 @@ func (r *running) sweep(ctx context.Context) {
 	db := r.data().DB.(*database.Engine)
 	for {
 		if _, err := db.Sweep(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("expired records not removed", "err", err)
+			r.log.Warn("cannot remove expired records", "err", err)
 		}
 		if term.Sleep(ctx, sweepEvery) != nil {
 			return
@@ -115,13 +115,13 @@ func (r *running) recordCheck(ctx context.Context, damage error) {
 	switch {
 	case r.presence != nil:
 		if err := r.presence.RecordCheck(ctx, damage); err != nil {
-			r.log.Warn("result of the check not stored", "err", err)
+			r.log.Warn("cannot record the result of the store check", "err", err)
 		}
 	case damage != nil:
 		r.damage.Store(&damage)
 	default:
 		if r.damage.Swap(nil) != nil {
-			r.log.Info("the damage that was found before is gone: all tables are whole")
+			r.log.Info("store check passed: the damage found earlier is gone")
 		}
 	}
 }
@@ -142,10 +142,10 @@ func (r *running) trimAudit(ctx context.Context) {
 	for {
 		before := r.data().Store.Now().Add(-r.config.auditRetain)
 		if err := r.data().Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
-			r.log.Warn("old audit lines not removed", "err", err)
+			r.log.Warn("cannot remove old audit lines", "err", err)
 		}
 		if err := r.data().Store.Ring().Trim(ctx, before); err != nil && ctx.Err() == nil {
-			r.log.Warn("old counts of requests not removed", "err", err)
+			r.log.Warn("cannot remove old request counts", "err", err)
 		}
 		if term.Sleep(ctx, trimEvery) != nil {
 			return
@@ -164,7 +164,7 @@ func (r *running) trimEvents(ctx context.Context) {
 			r.log.Info("old events removed", "count", removed)
 		}
 		if err != nil && ctx.Err() == nil {
-			r.log.Warn("old events not removed", "err", err)
+			r.log.Warn("cannot remove old events", "err", err)
 		}
 		if term.Sleep(ctx, retainEvery) != nil {
 			return

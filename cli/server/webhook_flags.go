@@ -70,14 +70,14 @@ func (f *webhookFlags) add(flags *pflag.FlagSet, dev bool) {
 		alsoAllowed = "; dev always allows " + strings.Join(target.DevAllowed, ", ")
 	}
 	f.timeout, f.parkAfter, f.disableAfter = term.Duration(15*time.Second), term.Duration(time.Hour), term.Duration(5*24*time.Hour)
-	flags.StringVar(&f.on, "webhooks", "on", "delivery of events to webhook endpoints: on, or off to send nothing and keep everything")
+	flags.StringVar(&f.on, "webhooks", "on", "deliver events to webhook endpoints: on, or off to keep them for later")
 	flags.StringArrayVar(&f.allow, "webhook-allow", nil, "allow webhooks to this private `host`, address or network, including plain http; may be given several times"+alsoAllowed)
 	flags.Var(&f.schedule, "webhook-schedule", "pauses between the attempts to deliver an event, separated by commas")
 	flags.Var(&f.timeout, "webhook-timeout", "how long an attempt may take, from 100ms to 1m")
 	flags.Var(&f.parkAfter, "webhook-park-after", "how long a refused event may block an endpoint before the next event is tried")
 	flags.Var(&f.disableAfter, "webhook-disable-after", "how long an endpoint may fail before it is disabled; 0 for never")
-	flags.IntVar(&f.parallel, "webhook-parallel", 64, "how many webhook requests may be in flight at once")
-	flags.StringVar(&f.proxy, "webhook-proxy", "", "`URL` of an http proxy through which webhooks are sent; without a user and a password")
+	flags.IntVar(&f.parallel, "webhook-parallel", 64, "maximum number of webhook requests in flight")
+	flags.StringVar(&f.proxy, "webhook-proxy", "", "`URL` of an http proxy for webhooks; no user or password in the URL")
 	flags.StringVar(&f.proxyFile, "webhook-proxy-file", "", "`file` with the URL of the proxy, which may contain a user and a password")
 	flags.StringVar(&f.ca, "webhook-ca", "", "PEM `file` with the CAs to trust for webhook endpoints (default: those of the system)")
 }

@@ -144,10 +144,10 @@ func webhooksRow(w admin.WebhooksStatus) term.Row {
 		text += fmt.Sprintf("; %s parked, %d dead", term.Count(int64(w.Parked), "event", "events"), w.Dead)
 	}
 	if w.OldestUndelivered > 0 {
-		text += fmt.Sprintf("; the oldest undelivered event waits for %s", time.Duration(w.OldestUndelivered)*time.Second)
+		text += fmt.Sprintf("; the oldest undelivered event has waited %s", time.Duration(w.OldestUndelivered)*time.Second)
 	}
 	if w.Held {
-		text += "; held: tollhouse webhook resume sends them again"
+		text += "; deliveries are held: tollhouse webhook resume"
 	}
 	return term.Row{"webhooks", text}
 }
@@ -172,7 +172,7 @@ func (u checkup) webhooks(ctx context.Context) admin.Finding {
 	case c.failingDay > 0:
 		return warningOf(check, list+" --state failing", "%s failed for a day or longer: %s", term.Count(int64(c.failingDay), "endpoint has", "endpoints have"), text)
 	case c.Dead > 0:
-		return warningOf(check, list+"; tollhouse webhook deliveries ENDPOINT_ID --state dead", "%s tried no more: %s", term.Count(int64(c.Dead), "event is", "events are"), text)
+		return warningOf(check, list+"; tollhouse webhook deliveries ENDPOINT_ID --state dead", "%s no longer retried: %s", term.Count(int64(c.Dead), "event is", "events are"), text)
 	default:
 		return allRight(check, "%s", text)
 	}

@@ -53,10 +53,10 @@ func TestWebhookFindings(t *testing.T) {
 	}
 	dead := must.Get(w.Next(ctx, first, first.Cursor, 2))(t).Events[0]
 	settle(first, webhook.Progress{Done: []webhook.Delivery{{Position: dead.Position, Event: dead.ID, Type: dead.Type, State: webhook.Dead}}})
-	want(admin.StateWarning, "1 event is tried no more: 2 endpoints; 0 events parked, 1 dead", "tollhouse webhook list")
+	want(admin.StateWarning, "1 event is no longer retried: 2 endpoints; 0 events parked, 1 dead", "tollhouse webhook list")
 	settle(second, webhook.Progress{Trouble: webhook.Trouble{Since: now, Attempts: 1}})
 	now = now.Add(failingLong - time.Second)
-	want(admin.StateWarning, "1 event is tried no more", "")
+	want(admin.StateWarning, "1 event is no longer retried", "")
 	now = now.Add(time.Second)
 	want(admin.StateWarning, "1 endpoint has failed for a day or longer: 2 endpoints, 1 failing", "tollhouse webhook list --state failing")
 	settle(second, webhook.Progress{Disable: webhook.SecretLost})

@@ -80,7 +80,7 @@ func (r *run) rests(ep *webhook.Endpoint) bool {
 	}
 	if full := ep.IsFull(); full != r.e.full {
 		if r.e.full = full; full {
-			r.s.o.Log.Warn("webhook endpoint can set aside no more events", "endpoint", ep.ID, "account_id", ep.Account, "parked", ep.Parked, "dead", ep.Dead)
+			r.s.o.Log.Warn("webhook endpoint has reached the limit of parked and dead events", "endpoint", ep.ID, "account_id", ep.Account, "parked", ep.Parked, "dead", ep.Dead)
 		}
 	}
 	return false

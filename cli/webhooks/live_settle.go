@@ -78,7 +78,7 @@ func (r *run) commit(ep *webhook.Endpoint, p webhook.Progress) (webhook.Endpoint
 			r.checkLost(ep)
 			return now, err
 		}
-		r.s.o.Log.Warn("deliveries of webhooks not written", "endpoint", ep.ID, "err", err)
+		r.s.o.Log.Warn("cannot record webhook deliveries", "endpoint", ep.ID, "err", err)
 		select {
 		case <-r.stop.Done():
 			return now, err
@@ -94,7 +94,7 @@ func (r *run) checkLost(ep *webhook.Endpoint) {
 	if err != nil || now.Turn() != ep.Turn() || !now.Enabled() {
 		return
 	}
-	r.s.o.Log.Warn("another process sends the webhooks")
+	r.s.o.Log.Warn("another process is sending the webhooks")
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	r.s.lost()

@@ -161,7 +161,7 @@ func (s *Sender) begin(ctx context.Context) bool {
 		if err == nil || ctx.Err() != nil {
 			return err == nil
 		}
-		s.o.Log.Warn("webhooks not started", "err", err)
+		s.o.Log.Warn("cannot start webhooks", "err", err)
 		select {
 		case <-ctx.Done():
 			return false

@@ -1481,7 +1481,7 @@ func TestLog(t *testing.T) {
 			_, lines := run(t, d, func(o *webhooks.Options) { o.Schedule = []time.Duration{24 * time.Hour} })
 			d.record(3)
 			time.Sleep(time.Hour)
-			want := []string{"WARN webhook endpoint began to fail wep_1", "WARN webhook endpoint can set aside no more events wep_1"}
+			want := []string{"WARN webhook endpoint began to fail wep_1", "WARN webhook endpoint has reached the limit of parked and dead events wep_1"}
 			if got := lines(); !slices.Equal(got, want) {
 				t.Errorf("the log has %q, want %q", got, want)
 			}

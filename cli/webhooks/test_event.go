@@ -10,7 +10,7 @@ import (
 )
 
 // ErrNoSecret means that an endpoint has no secret that can be opened.
-var ErrNoSecret = errors.New("the secrets of the endpoint cannot be opened")
+var ErrNoSecret = errors.New("the endpoint's secrets cannot be decrypted")
 
 // Test sends one event of the type system.test, which is in no log, whatever the state of
 // the endpoint. It waits for a slot, as a delivery does. An accepted one ends the endpoint's
@@ -43,7 +43,7 @@ func (s *Sender) Test(ctx context.Context, id string) (event string, a Answer, e
 	m := &Message{URL: ep.URL, ID: p.String(), Body: wire, Time: time.Now(), Secrets: secrets, Endpoint: ep.ID, Attempt: 1}
 	if a, err = s.o.Client.Send(ctx, over, m); err == nil && a.Outcome == Accepted {
 		if err := s.o.Store.TestAccepted(context.WithoutCancel(ctx), &ep); err != nil {
-			s.o.Log.Warn("pauses of a webhook endpoint not ended", "endpoint", ep.ID, "err", err)
+			s.o.Log.Warn("cannot end the pauses of a webhook endpoint", "endpoint", ep.ID, "err", err)
 		}
 	}
 	return m.ID, a, err

@@ -227,7 +227,7 @@ type ImportRefusal struct {
 func (ir *importRun) tell(refused []eventlog.LineError) {
 	for _, e := range refused[:min(len(refused), ir.reportedMax-ir.reported)] {
 		ir.reported++
-		ir.write(ImportRefusal{int64(e.Line), e.Offset, e.Code, e.Param, web.Sentence(e.Reason)})
+		ir.write(ImportRefusal{int64(e.Line), e.Offset, e.Code, e.Param, web.Sentence(e.Reason, e.Param)})
 	}
 }
 

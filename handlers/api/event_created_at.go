@@ -128,7 +128,7 @@ func parseTimestamp(param, text string) (int64, *web.Problem) {
 	if digits && len(text) <= TimestampDigitsMax {
 		at, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			panic("handlers: timestamp of eleven digits does not parse: " + err.Error())
+			panic("api: timestamp of eleven digits does not parse: " + err.Error())
 		}
 		return at, nil
 	}

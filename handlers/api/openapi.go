@@ -63,7 +63,7 @@ func OpenAPI(issuer, version string) []byte {
 func Parsed(document []byte) snapshot.Value {
 	v, err := snapshot.Parse(document, openAPIDepthMax)
 	if err != nil {
-		panic("handlers: " + err.Error())
+		panic("api: " + err.Error())
 	}
 	return v
 }

@@ -148,7 +148,7 @@ func WebhookProblem(err error) error {
 	}
 	switch {
 	case errors.As(err, &refusedURL):
-		p := web.NewProblem(http.StatusBadRequest, string(refusedURL.Code), "%s", web.Sentence(refusedURL.Reason)).On("url")
+		p := web.NewProblem(http.StatusBadRequest, string(refusedURL.Code), "%s", web.Sentence(refusedURL.Reason, "url")).On("url")
 		if refusedURL.Hint != "" {
 			p.Extra = map[string]any{"hint": refusedURL.Hint}
 		}

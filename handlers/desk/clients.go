@@ -147,9 +147,9 @@ func collectInvalid(err error, wrong map[string]string) {
 	}
 	var bad *record.InvalidError
 	if errors.As(err, &bad) {
-		wrong[bad.Field] = web.Sentence(bad.Reason)
+		wrong[bad.Field] = web.Sentence(bad.Reason, bad.Field)
 		if bad.Hint != "" {
-			wrong[bad.Field] += " " + web.Sentence(strings.ToUpper(bad.Hint[:1])+bad.Hint[1:])
+			wrong[bad.Field] += " " + web.Sentence(bad.Hint, "")
 		}
 	}
 }

@@ -307,7 +307,7 @@ func (v *visit) showProblem(p *web.Problem) {
 	if p.Status == http.StatusNotFound {
 		page.Kind = views.ErrorNotFound
 	} else if hint, ok := p.Extra["hint"].(string); ok {
-		page.Hint = web.Sentence(hint)
+		page.Hint = web.Sentence(hint, "")
 	}
 	page.Frame = v.frame()
 	v.draw(p.Status, views.DeskError(page))

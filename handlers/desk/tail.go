@@ -46,12 +46,12 @@ type tailRow struct {
 func appendTailRow(dst []byte, p record.Position, wire []byte) []byte {
 	var row tailRow
 	if err := json.Unmarshal(wire, &row); err != nil {
-		panic("handlers: stored event is not JSON: " + err.Error())
+		panic("desk: stored event is not JSON: " + err.Error())
 	}
 	row.Kind = views.EventColour(row.Type)
 	data, err := json.Marshal(row) // escapes <, > and &
 	if err != nil {
-		panic("handlers: tail row cannot be encoded: " + err.Error())
+		panic("desk: tail row cannot be encoded: " + err.Error())
 	}
 	return fmt.Appendf(dst, "id: %s\ndata: %s\n\n", p, data)
 }

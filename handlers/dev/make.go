@@ -184,7 +184,7 @@ func (s *Server) makeEvents(w http.ResponseWriter, r *http.Request) error {
 	fixtures := make([]eventlog.Fixture, len(values))
 	for i, v := range values {
 		if fixtures[i], err = eventlog.ParseFixture(v, s.site.Demo.Account); err != nil {
-			return web.InvalidRequest("%s", web.PlainWords(web.Sentence(err.Error()))).On(place(i, "")).Because(err)
+			return web.InvalidRequest("%s", web.PlainWords(web.Sentence(err.Error(), "account"))).On(place(i, "")).Because(err)
 		}
 	}
 	events, bad, err := s.site.Store.Events.RecordFixtures(r.Context(), fixtures)
@@ -203,7 +203,7 @@ func (s *Server) makeEvents(w http.ResponseWriter, r *http.Request) error {
 }
 
 func fixtureProblem(bad *eventlog.LineError, param string) *web.Problem {
-	p := web.InvalidRequest("%s", web.PlainWords(web.Sentence(bad.Reason))).On(param)
+	p := web.InvalidRequest("%s", web.PlainWords(web.Sentence(bad.Reason, bad.Param))).On(param)
 	if bad.Code == "future" {
 		p.Extra = map[string]any{"hint": "POST /_dev/clock moves the clock"}
 	}
@@ -265,12 +265,12 @@ func (s *Server) makeSeed(w http.ResponseWriter, r *http.Request) error {
 	var bad *SeedError
 	if errors.As(err, &bad) {
 		param := strings.TrimSuffix(strconv.Itoa(bad.Index)+"."+bad.Param, ".")
-		p := web.InvalidRequest("%s", web.PlainWords(web.Sentence(bad.Reason))).On(param)
+		p := web.InvalidRequest("%s", web.PlainWords(web.Sentence(bad.Reason, bad.Param))).On(param)
 		if bad.Unheld {
 			p.Code = "invalid_json"
 		}
 		if bad.Exists {
-			p = web.NewProblem(http.StatusConflict, "conflict", "%s", web.PlainWords(web.Sentence(bad.Reason))).On(param)
+			p = web.NewProblem(http.StatusConflict, "conflict", "%s", web.PlainWords(web.Sentence(bad.Reason, bad.Param))).On(param)
 		}
 		if bad.Hint != "" {
 			p.Extra = map[string]any{"hint": bad.Hint}

@@ -194,7 +194,7 @@ func withDefault(form string, schema snapshot.Value) string {
 func sampleOf(example snapshot.Value) string {
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, shortened(example).Append(nil), "", "  "); err != nil {
-		panic("handlers: " + err.Error())
+		panic("docs: " + err.Error())
 	}
 	return indented.String()
 }

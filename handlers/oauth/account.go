@@ -44,21 +44,24 @@ func (s *Server) account(w http.ResponseWriter, r *http.Request) error {
 		s.signInForAccount(w)
 		return nil
 	}
-	return s.showAccount(w, r, session, accountScreen{done: s.site.TakeDone(w, r), password: views.PasswordForm{EndAll: true}})
+	return s.showAccount(w, r, session,
+		accountScreen{done: s.site.TakeDone(w, r), password: views.PasswordForm{EndAll: true}})
 }
 
 func (s *Server) signInForAccount(w http.ResponseWriter) {
 	s.site.RedirectHere(w, "/login?to="+toAccount)
 }
 
-func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session *web.BrowserSession, screen accountScreen) error {
+func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session *web.BrowserSession,
+	screen accountScreen) error {
 	account, err := web.AccountName(r.Context(), s.site.Store, session.User.Account)
 	if err != nil {
 		return err
 	}
 	screen.password.SizeMin, screen.password.SizeMax = secret.PasswordSizeMin, secret.PasswordSizeMax
 	props := views.AccountProps{
-		Page: s.site.SignedInPage(r), Username: session.User.Username, Account: account, Done: screen.done, Stale: screen.stale,
+		Page: s.site.SignedInPage(r), Username: session.User.Username, Account: account, Done: screen.done,
+		Stale:      screen.stale,
 		SignOutURL: "/logout", SignOutToken: s.site.SessionFormToken(web.LogoutForm, session.Token),
 		FormToken: s.site.SessionFormToken(accountForm, session.Token),
 		RevokeURL: "/account/revoke", WebhookURL: "/account/webhook-off",
@@ -126,7 +129,8 @@ func (s *Server) shownWebhooks(r *http.Request, session *web.BrowserSession) (sh
 }
 
 // shownSignIns returns this browser's sign-in first, then the others.
-func (s *Server) shownSignIns(r *http.Request, session *web.BrowserSession) (shown []views.SignIn, more bool, err error) {
+func (s *Server) shownSignIns(r *http.Request,
+	session *web.BrowserSession) (shown []views.SignIn, more bool, err error) {
 	others, err := s.site.Store.ListSessions(r.Context(), session.User)
 	if err != nil {
 		return nil, false, err
@@ -136,7 +140,8 @@ func (s *Server) shownSignIns(r *http.Request, session *web.BrowserSession) (sho
 		others, more = others[:signInsShownMax-1], true
 	}
 	now := s.site.Store.Now()
-	shown = append(shown, views.SignIn{Here: true, Since: web.Moment(session.AuthenticatedAt, now), Seen: web.Moment(now, now)})
+	shown = append(shown, views.SignIn{Here: true, Since: web.Moment(session.AuthenticatedAt, now),
+		Seen: web.Moment(now, now)})
 	for _, sn := range others {
 		shown = append(shown, views.SignIn{Since: web.Moment(sn.AuthenticatedAt, now), Seen: web.Moment(sn.SeenAt, now)})
 	}
@@ -152,7 +157,8 @@ func (s *Server) revokeClient(w http.ResponseWriter, r *http.Request) error {
 	if !p.Has("client_id") {
 		return web.InvalidRequest("The parameter client_id is missing.").On("client_id")
 	}
-	if err := s.site.Store.RevokeGranted(r.Context(), web.By(r.Context()), session.User, p.Value("client_id")); err != nil {
+	err = s.site.Store.RevokeGranted(r.Context(), web.By(r.Context()), session.User, p.Value("client_id"))
+	if err != nil {
 		return err
 	}
 	s.site.DoneAt(w, r, views.DoneRevoked, accountPath)
@@ -195,7 +201,8 @@ func (s *Server) signOutOthers(w http.ResponseWriter, r *http.Request) error {
 // readAccountForm reads a form of the account page and checks that it belongs to
 // this sign-in. Without a sign-in, or if it belongs to another, it responds and returns no
 // session.
-func (s *Server) readAccountForm(w http.ResponseWriter, r *http.Request, fields ...string) (*web.BrowserSession, web.Params, error) {
+func (s *Server) readAccountForm(w http.ResponseWriter, r *http.Request,
+	fields ...string) (*web.BrowserSession, web.Params, error) {
 	p, err := web.ParseBody(w, r)
 	if err != nil {
 		return nil, p, err
@@ -277,8 +284,8 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 }
 
 // showPasswordWaits shows that the password was not changed, why, and when to try again.
-func (s *Server) showPasswordWaits(w http.ResponseWriter, r *http.Request, session *web.BrowserSession, screen accountScreen,
-	refused *web.Problem, why views.PasswordRefusal) error {
+func (s *Server) showPasswordWaits(w http.ResponseWriter, r *http.Request, session *web.BrowserSession,
+	screen accountScreen, refused *web.Problem, why views.PasswordRefusal) error {
 	wait := refused.Header.Get("Retry-After")
 	web.NoteProblem(r.Context(), refused)
 	w.Header().Set("Retry-After", wait)

@@ -135,9 +135,11 @@ func (s *Server) clientOf(ctx context.Context, p web.Params) (store.Client, erro
 	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return store.Client{}, err
 	}
-	problem := web.NewProblem(http.StatusBadRequest, "invalid_client", "The client is unknown or disabled.").On("client_id")
+	problem := web.NewProblem(http.StatusBadRequest, "invalid_client",
+		"The client is unknown or disabled.").On("client_id")
 	return store.Client{}, problem.AsPage(views.ErrorText{
-		Kind: views.ErrorClient, Sent: web.SentWord("client_id", p.Value("client_id"), store.ClientIDSizeMax), Command: s.Command("tollhouse client list"),
+		Kind: views.ErrorClient, Sent: web.SentWord("client_id", p.Value("client_id"), store.ClientIDSizeMax),
+		Command: s.Command("tollhouse client list"),
 	})
 }
 
@@ -153,11 +155,13 @@ func (s *Server) redirectURIOf(client store.Client, p web.Params) (string, error
 	if fault := store.RedirectURIFault(uri); fault != "" {
 		problem := web.InvalidRequest("The redirect_uri %s.", fault).On("redirect_uri")
 		return "", problem.AsPage(views.ErrorText{
-			Kind: views.ErrorRedirectMalformed, Client: client.Name, Sent: web.SentWord("redirect_uri", uri, store.RedirectURISizeMax), Fault: fault,
+			Kind: views.ErrorRedirectMalformed, Client: client.Name,
+			Sent: web.SentWord("redirect_uri", uri, store.RedirectURISizeMax), Fault: fault,
 		})
 	}
 	problem := web.InvalidRequest("The redirect_uri is not registered for this client.").On("redirect_uri")
-	page := views.ErrorText{Kind: views.ErrorRedirectUnknown, Client: client.Name, Sent: web.SentWord("redirect_uri", uri, store.RedirectURISizeMax)}
+	page := views.ErrorText{Kind: views.ErrorRedirectUnknown, Client: client.Name,
+		Sent: web.SentWord("redirect_uri", uri, store.RedirectURISizeMax)}
 	var unsound *record.InvalidError
 	if errors.As(store.CheckRedirectURI(uri), &unsound) {
 		page.Fault = unsound.Reason
@@ -192,7 +196,8 @@ func (a *authRequest) check(p web.Params) *web.Problem {
 		return web.InvalidRequest("response_mode must be query.")
 	}
 	if !a.client.Allows(store.GrantAuthorizationCode) {
-		return web.NewProblem(http.StatusBadRequest, "unauthorized_client", "The client may not use the authorization code grant.")
+		return web.NewProblem(http.StatusBadRequest, "unauthorized_client",
+			"The client may not use the authorization code grant.")
 	}
 	if refused := a.checkChallenge(p); refused != nil {
 		return refused

@@ -16,7 +16,8 @@ import (
 // signInUnasked returns the browser's sign-in, or starts one for the user of
 // --auto-login if it has none or the request wants a new one. If that user no
 // longer exists, the sign-in form is shown.
-func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRequest, session *web.BrowserSession) (*web.BrowserSession, error) {
+func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRequest,
+	session *web.BrowserSession) (*web.BrowserSession, error) {
 	if s.site.Demo.AutoLogin == "" || r.Method != http.MethodGet || !a.mustSignIn(session, s.site.Store.Now()) {
 		return session, nil
 	}
@@ -35,7 +36,8 @@ func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRe
 }
 
 // allowUnasked grants consent without asking, as --auto-consent says.
-func (s *Server) allowUnasked(w http.ResponseWriter, r *http.Request, a authRequest, session *web.BrowserSession) error {
+func (s *Server) allowUnasked(w http.ResponseWriter, r *http.Request, a authRequest,
+	session *web.BrowserSession) error {
 	unshown := ticket{ID: secret.Text(nil), Scope: a.scope, Millis: s.site.Store.Now().UnixMilli()}
 	return s.allow(w, r, a, unshown, session)
 }

@@ -26,8 +26,10 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 	}
 	if p.Has("code") && s.site.Demo.ClientSecret != "" {
 		props.Redeem = fmt.Sprintf(
-			"curl %s/oauth/v2/token -d grant_type=authorization_code -d client_id=%s -d client_secret=%s -d redirect_uri=%s -d code=%s",
-			s.site.IssuerOf(r), s.site.Demo.ClientID, s.site.Demo.ClientSecret, s.DemoCallback(r), web.ShellQuote(p.Value("code")))
+			"curl %s/oauth/v2/token -d grant_type=authorization_code"+
+				" -d client_id=%s -d client_secret=%s -d redirect_uri=%s -d code=%s",
+			s.site.IssuerOf(r), s.site.Demo.ClientID, s.site.Demo.ClientSecret, s.DemoCallback(r),
+			web.ShellQuote(p.Value("code")))
 	}
 	web.PageHeaders(w, web.Nowhere)
 	s.site.Render(w, r, http.StatusOK, views.Callback(props))
@@ -38,7 +40,8 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 // 127.0.0.1 leads to the same server as localhost does.
 func (s *Server) DemoCallback(r *http.Request) string {
 	callback := s.site.IssuerOf(r) + "/callback"
-	if onAddress := strings.Replace(callback, "//localhost", "//127.0.0.1", 1); store.MatchRedirectURI(s.site.Demo.RedirectURI, onAddress) {
+	onAddress := strings.Replace(callback, "//localhost", "//127.0.0.1", 1)
+	if store.MatchRedirectURI(s.site.Demo.RedirectURI, onAddress) {
 		return onAddress
 	}
 	return callback

@@ -45,10 +45,12 @@ func parseClientCredentials(r *http.Request, p web.Params, inDev bool) (clientCr
 		return clientCredentials{}, web.InvalidClient()
 	}
 	if p.Has("client_secret") {
-		return clientCredentials{}, web.InvalidRequest("The client authenticates in both the Authorization header and the body; use only one.")
+		return clientCredentials{},
+			web.InvalidRequest("The client authenticates in both the Authorization header and the body; use only one.")
 	}
 	if p.Has("client_id") && p.Value("client_id") != c.ID && (!inDev || p.Value("client_id") != c.RawID) {
-		return clientCredentials{}, web.InvalidRequest("The client_id in the body differs from the one in the Authorization header.")
+		return clientCredentials{},
+			web.InvalidRequest("The client_id in the body differs from the one in the Authorization header.")
 	}
 	return c, nil
 }

@@ -21,7 +21,8 @@ type consentScreen struct {
 }
 
 // showConsent asks the user.
-func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authRequest, session *web.BrowserSession, screen consentScreen) error {
+func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authRequest, session *web.BrowserSession,
+	screen consentScreen) error {
 	account, err := web.AccountName(r.Context(), s.site.Store, session.User.Account)
 	if err != nil {
 		return err
@@ -32,7 +33,8 @@ func (s *Server) showConsent(w http.ResponseWriter, r *http.Request, a authReque
 		Page: s.site.SignedInPage(r), ClientName: a.client.Name, Username: session.User.Username,
 		NotYouURL: a.toSignIn(),
 		Scopes:    a.scope.Effective().Names(), Account: account, GoesTo: host, GoesToApp: app,
-		Action: "/consent", Ticket: newTicket(s.site.Key, a, session, s.site.Store.Now()).seal(s.site.Key), AccountURL: "/account", Stale: screen.stale,
+		Action: "/consent", Ticket: newTicket(s.site.Key, a, session, s.site.Store.Now()).seal(s.site.Key),
+		AccountURL: "/account", Stale: screen.stale,
 	}))
 	return nil
 }
@@ -108,7 +110,8 @@ func (s *Server) askAgain(w http.ResponseWriter, r *http.Request, a authRequest,
 	return s.showConsent(w, r, a, session, consentScreen{status: problem.Status, stale: true})
 }
 
-func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *web.BrowserSession) error {
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t ticket,
+	session *web.BrowserSession) error {
 	if !t.Scope.Covers(a.scope) {
 		return startAgain(http.StatusBadRequest, views.ErrorConsentGrown)
 	}
@@ -131,7 +134,8 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, a authRequest, t 
 	return nil
 }
 
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t ticket, session *web.BrowserSession) error {
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t ticket,
+	session *web.BrowserSession) error {
 	again, err := s.site.Store.Deny(r.Context(), t.consent(a, session, s.site.Store.Lifetimes()))
 	if errors.Is(err, record.ErrReplayed) {
 		return a.alreadyDecided().Because(err)
@@ -153,7 +157,8 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, a authRequest, t t
 
 // allowedTooOften refuses a client that keeps requesting codes for a user.
 func allowedTooOften() *web.Problem {
-	return tooOften("The client requests codes for this user too often", store.ClientGrantEvery).AsPage(views.ErrorText{Kind: views.ErrorConsentTooOften})
+	return tooOften("The client requests codes for this user too often",
+		store.ClientGrantEvery).AsPage(views.ErrorText{Kind: views.ErrorConsentTooOften})
 }
 
 func invalidTicket(status int) *web.Problem {
@@ -167,7 +172,8 @@ func startAgain(status int, why views.ErrorKind) *web.Problem {
 
 // alreadyDecided refuses the other answer.
 func (a authRequest) alreadyDecided() *web.Problem {
-	return web.NewProblem(http.StatusBadRequest, "invalid_ticket", "This consent ticket was already used.").AsPage(a.withReturn(views.ErrorText{Kind: views.ErrorConsentDecided}))
+	return web.NewProblem(http.StatusBadRequest, "invalid_ticket",
+		"This consent ticket was already used.").AsPage(a.withReturn(views.ErrorText{Kind: views.ErrorConsentDecided}))
 }
 
 // showAllowed answers Allow when its code was redeemed, or lives no more.
@@ -175,7 +181,8 @@ func (s *Server) showAllowed(w http.ResponseWriter, r *http.Request, a authReque
 	web.Note(r.Context(), slog.String("decision", "allowed before"))
 	web.PageHeaders(w, web.Nowhere)
 	s.site.Render(w, r, http.StatusOK, views.Error(views.ErrorProps{
-		Page: s.site.SignedInPage(r), ErrorText: a.withReturn(views.ErrorText{Kind: views.ErrorConsentAllowed, Client: a.client.Name}),
+		Page:      s.site.SignedInPage(r),
+		ErrorText: a.withReturn(views.ErrorText{Kind: views.ErrorConsentAllowed, Client: a.client.Name}),
 	}))
 }
 

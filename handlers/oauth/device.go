@@ -53,7 +53,8 @@ func setDevice(s *web.Site, w http.ResponseWriter, r *http.Request, user store.U
 	if id == "" {
 		id = secret.Text(nil)
 	}
-	plain, err := json.Marshal(deviceCookie{User: user.Subject(), Generation: user.Generation, ID: id, Millis: s.Store.Now().UnixMilli()})
+	plain, err := json.Marshal(deviceCookie{User: user.Subject(), Generation: user.Generation, ID: id,
+		Millis: s.Store.Now().UnixMilli()})
 	if err != nil {
 		panic("oauth: device cookie cannot be encoded: " + err.Error())
 	}

@@ -104,8 +104,10 @@ func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginScreen) error {
 	props := views.LoginProps{
-		Page: s.site.Page(r), Action: "/login" + screen.suffix(), To: screen.to, FormToken: s.site.FormToken(w, r, web.LoginForm),
-		Username: screen.username, Refused: screen.refused, Done: screen.done, Notice: screen.notice, RetryAfter: screen.wait,
+		Page: s.site.Page(r), Action: "/login" + screen.suffix(), To: screen.to,
+		FormToken: s.site.FormToken(w, r, web.LoginForm),
+		Username:  screen.username, Refused: screen.refused, Done: screen.done,
+		Notice: screen.notice, RetryAfter: screen.wait,
 		CodeURL: NewPasswordPath + screen.suffix(),
 	}
 	if screen.request != nil {
@@ -184,7 +186,8 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 
 // SignIn starts a session and sets its cookie. Errors: record.ErrDisabled,
 // record.ErrNotFound.
-func (s *Server) SignIn(w http.ResponseWriter, r *http.Request, user store.User, reason string) (*web.BrowserSession, error) {
+func (s *Server) SignIn(w http.ResponseWriter, r *http.Request, user store.User,
+	reason string) (*web.BrowserSession, error) {
 	old, _ := s.site.SessionToken(r)
 	token, session, err := s.site.Store.CreateSession(r.Context(), web.By(r.Context()), user, old, reason)
 	if err != nil {

@@ -35,8 +35,10 @@ func (s *Server) newPassword(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) showNewPassword(w http.ResponseWriter, r *http.Request, screen codeScreen) error {
 	screen.password.SizeMin, screen.password.SizeMax = secret.PasswordSizeMin, secret.PasswordSizeMax
 	props := views.NewPasswordProps{
-		Page: s.site.Page(r), Action: NewPasswordPath + screen.next.suffix(), FormToken: s.site.FormToken(w, r, web.NewPasswordForm),
-		Username: screen.username, Code: screen.code, Refused: screen.refused, Password: screen.password, SignInURL: screen.next.signInURL(),
+		Page: s.site.Page(r), Action: NewPasswordPath + screen.next.suffix(),
+		FormToken: s.site.FormToken(w, r, web.NewPasswordForm),
+		Username:  screen.username, Code: screen.code, Refused: screen.refused, Password: screen.password,
+		SignInURL: screen.next.signInURL(),
 	}
 	forms := web.ToUs
 	if screen.next.request != nil {
@@ -81,7 +83,8 @@ func (s *Server) setNewPassword(w http.ResponseWriter, r *http.Request) error {
 	if errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests {
 		web.NoteProblem(r.Context(), refused)
 		w.Header().Set("Retry-After", refused.Header.Get("Retry-After"))
-		screen.status, screen.refused, screen.password.RetryAfter = refused.Status, views.CodeThrottled, refused.Header.Get("Retry-After")
+		screen.status, screen.refused, screen.password.RetryAfter = refused.Status, views.CodeThrottled,
+			refused.Header.Get("Retry-After")
 		return s.showNewPassword(w, r, screen)
 	}
 	if errors.Is(err, record.ErrMismatch) {

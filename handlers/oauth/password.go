@@ -26,7 +26,8 @@ type attempt struct {
 
 // attempt returns that of a browser.
 func (s *Server) attempt(r *http.Request, name string) attempt {
-	return attempt{Attempt: throttle.Attempt{Name: name, Device: device(s.site, r, name), Source: web.FactsFrom(r.Context()).Source}}
+	return attempt{Attempt: throttle.Attempt{Name: name, Device: device(s.site, r, name),
+		Source: web.FactsFrom(r.Context()).Source}}
 }
 
 // Confirmation is the attempt of somebody who is signed in. Such a browser is known even
@@ -93,7 +94,8 @@ func (s *Server) tryThrottled(ctx context.Context, a attempt, do func(secret.Cal
 	case errors.Is(err, record.ErrMismatch):
 		verdict = throttle.Wrong
 		who, reason := s.whyRefused(ctx, a.Name, refused)
-		s.auditRefusal(ctx, store.AuditLine{What: store.AuditLoginRefused, Reason: reason, ClientID: a.Client, UserID: subjectOf(who)})
+		s.auditRefusal(ctx, store.AuditLine{What: store.AuditLoginRefused, Reason: reason, ClientID: a.Client,
+			UserID: subjectOf(who)})
 		return user, web.SignIn(reason), err
 	}
 	return user, web.SignInFailed, err
@@ -130,6 +132,7 @@ func (s *Server) auditRefusal(ctx context.Context, line store.AuditLine) {
 // unknown names.
 func tooMany(wait time.Duration) *web.Problem {
 	seconds := strconv.FormatInt(max(int64(math.Ceil(wait.Seconds())), 1), 10)
-	return web.NewProblem(http.StatusTooManyRequests, "too_many_requests", "Too many failed attempts. %s", web.TryAgainIn(seconds)).
+	return web.NewProblem(http.StatusTooManyRequests, "too_many_requests", "Too many failed attempts. %s",
+		web.TryAgainIn(seconds)).
 		With("Retry-After", seconds)
 }

@@ -18,7 +18,8 @@ func (a authRequest) redirectWithCode(w http.ResponseWriter, issuer string, code
 
 // redirectDenied sends the browser back with access_denied (RFC 6749 §4.1.2.1).
 func (a authRequest) redirectDenied(w http.ResponseWriter, issuer string) {
-	a.redirectBack(w, issuer, http.StatusSeeOther, "error", "access_denied", "error_description", "The user denied the request.")
+	a.redirectBack(w, issuer, http.StatusSeeOther, "error", "access_denied", "error_description",
+		"The user denied the request.")
 }
 
 // redirectError sends the browser back with an error of the request (RFC 6749

@@ -12,7 +12,8 @@ import (
 
 // allowRemembered sends the user on without a consent screen if they allowed all that is
 // requested before, and the client remembers consent. It reports whether it did.
-func (s *Server) allowRemembered(w http.ResponseWriter, r *http.Request, a authRequest, session *web.BrowserSession) (done bool, err error) {
+func (s *Server) allowRemembered(w http.ResponseWriter, r *http.Request, a authRequest,
+	session *web.BrowserSession) (done bool, err error) {
 	if a.client.ConsentEpoch.IsZero() || a.hasPrompt("consent") || a.hasPrompt("select_account") || !isNavigation(r) {
 		return false, nil
 	}
@@ -28,7 +29,8 @@ func (s *Server) allowRemembered(w http.ResponseWriter, r *http.Request, a authR
 	if err != nil {
 		return false, err
 	}
-	web.Note(r.Context(), slog.String("client_id", a.client.ID), slog.String("user_id", session.User.Subject()), slog.String("decision", "remembered"))
+	web.Note(r.Context(), slog.String("client_id", a.client.ID), slog.String("user_id", session.User.Subject()),
+		slog.String("decision", "remembered"))
 	a.redirectWithCode(w, s.site.IssuerOf(r), code)
 	return true, nil
 }

@@ -22,7 +22,8 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// RFC 7009 §2.1: the hint is optional, and a token shows its own kind.
-	if err := s.site.Store.RevokeToken(r.Context(), web.By(r.Context()), client, request.params.Value("token")); err != nil {
+	err = s.site.Store.RevokeToken(r.Context(), web.By(r.Context()), client, request.params.Value("token"))
+	if err != nil {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, struct{}{}) // {}: some clients parse the body

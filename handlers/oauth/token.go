@@ -45,7 +45,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.Note(r.Context(), slog.String("family_id", issued.FamilyID), slog.String("user_id", issued.UserID), slog.String("account_id", issued.Account))
+	web.Note(r.Context(), slog.String("family_id", issued.FamilyID), slog.String("user_id", issued.UserID),
+		slog.String("account_id", issued.Account))
 	WriteToken(w, issued)
 	return nil
 }
@@ -87,7 +88,8 @@ func (s *Server) grantOf(client store.Client, p web.Params) (grantFunc, error) {
 	case "":
 		return nil, web.InvalidRequest("The parameter grant_type is missing.")
 	default:
-		return nil, web.NewProblem(http.StatusBadRequest, "unsupported_grant_type", "grant_type must be password, authorization_code, refresh_token or client_credentials.")
+		return nil, web.NewProblem(http.StatusBadRequest, "unsupported_grant_type",
+			"grant_type must be password, authorization_code, refresh_token or client_credentials.")
 	}
 	if !client.Allows(name) {
 		return nil, web.UnauthorizedClient("The client may not use this grant.")
@@ -125,7 +127,7 @@ func AnswerOf(issued store.Issued) TokenAnswer {
 func WriteToken(w http.ResponseWriter, issued store.Issued) {
 	body, err := json.Marshal(AnswerOf(issued))
 	if err != nil {
-		panic("handlers: token answer cannot be encoded: " + err.Error())
+		panic("oauth: token answer cannot be encoded: " + err.Error())
 	}
 	body = append(body, '\n')
 	w.Header().Set("Content-Type", "application/json")

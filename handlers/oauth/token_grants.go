@@ -41,7 +41,8 @@ func (s *Server) passwordGrant(ctx context.Context, client store.Client, p web.P
 	issued, err := s.site.Store.IssueForPassword(ctx, web.By(ctx), client, user, scope)
 	switch {
 	case errors.Is(err, store.ErrTooOften):
-		return store.Issued{}, tooOften("The client requests tokens for this user too often", store.ClientGrantEvery).Because(err)
+		return store.Issued{},
+			tooOften("The client requests tokens for this user too often", store.ClientGrantEvery).Because(err)
 	case errors.Is(err, record.ErrDisabled):
 		return store.Issued{}, wrong.Because(err)
 	}
@@ -84,7 +85,8 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p web.Pa
 		s.auditRefusedToken(ctx, client, record.ErrNotFound)
 		return store.Issued{}, wrong
 	}
-	issued, err := s.site.Store.RotateRefresh(ctx, store.Refresh{Client: client, Token: token, Scope: scope, By: web.By(ctx)})
+	issued, err := s.site.Store.RotateRefresh(ctx,
+		store.Refresh{Client: client, Token: token, Scope: scope, By: web.By(ctx)})
 	var beyond *store.ScopeError
 	switch {
 	case errors.As(err, &beyond):
@@ -111,14 +113,16 @@ func (s *Server) clientGrant(ctx context.Context, client store.Client, p web.Par
 		return store.Issued{}, tooOften("The client requests tokens too often", store.ClientGrantEvery).Because(err)
 	case isRefusal(err):
 		s.auditRefusedToken(ctx, client, err)
-		return store.Issued{}, web.UnauthorizedClient("This client has no account; set one with tollhouse client update --account.").Because(err)
+		return store.Issued{}, web.UnauthorizedClient(
+			"This client has no account; set one with tollhouse client update --account.").Because(err)
 	}
 	return issued, err
 }
 
 func tooOften(what string, every time.Duration) *web.Problem {
 	seconds := strconv.Itoa(int(every.Seconds()))
-	return web.NewProblem(http.StatusTooManyRequests, "too_many_requests", "%s; use the access token until it expires. %s", what, web.TryAgainIn(seconds)).
+	return web.NewProblem(http.StatusTooManyRequests, "too_many_requests",
+		"%s; use the access token until it expires. %s", what, web.TryAgainIn(seconds)).
 		With("Retry-After", seconds)
 }
 
@@ -135,7 +139,8 @@ func (s *Server) auditRefusedToken(ctx context.Context, client store.Client, err
 // isRefusal reports whether a grant was refused. All reasons get one response; only the
 // audit record shows them.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{record.ErrNotFound, record.ErrMismatch, record.ErrDisabled, record.ErrReplayed, record.ErrRevoked, record.ErrExpired} {
+	for _, refusal := range []error{record.ErrNotFound, record.ErrMismatch, record.ErrDisabled, record.ErrReplayed,
+		record.ErrRevoked, record.ErrExpired} {
 		if errors.Is(err, refusal) {
 			return true
 		}
@@ -173,7 +178,8 @@ func unknownScope(text string) *web.Problem {
 	if near, ok := spelling.Nearest(name, slices.Values(store.ScopeNames())); ok {
 		return web.InvalidScope("Unknown scope %s; did you mean %s?", shown, near)
 	}
-	return web.InvalidScope("Unknown scope %s. The scopes are %s, separated by spaces.", shown, strings.Join(store.ScopeNames(), ", "))
+	return web.InvalidScope("Unknown scope %s. The scopes are %s, separated by spaces.", shown,
+		strings.Join(store.ScopeNames(), ", "))
 }
 
 // scopeProblem names the scope that a refresh may not have.
@@ -184,5 +190,6 @@ func scopeProblem(e *store.ScopeError) *web.Problem {
 	case e.Repeats == store.ScopeUnstated:
 		return web.InvalidScope("This token was refreshed for all scopes; a retry must request the same.").Because(e)
 	}
-	return web.InvalidScope("This token was refreshed for the scope %s; a retry must request the same.", e.Repeats).Because(e)
+	return web.InvalidScope("This token was refreshed for the scope %s; a retry must request the same.",
+		e.Repeats).Because(e)
 }

@@ -21,7 +21,7 @@ func WithGzip(next http.Handler) http.Handler {
 		gzhttp.SuffixETag(gzipSuffix), gzhttp.ContentTypeFilter(isCompressible),
 	)
 	if err != nil {
-		panic("handlers: gzip: " + err.Error())
+		panic("web: gzip: " + err.Error())
 	}
 	compressed := wrap(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

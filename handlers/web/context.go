@@ -104,7 +104,7 @@ func NotePrincipal(ctx context.Context, p *store.Principal) {
 func PrincipalFrom(ctx context.Context) store.Principal {
 	p := FactsFrom(ctx).Principal
 	if p == nil {
-		panic("handlers: route without a bearer check asks for its principal")
+		panic("web: route without a bearer check asks for its principal")
 	}
 	return *p
 }

@@ -47,10 +47,12 @@ func (s *Site) CookiesOf(r *http.Request) cookieJar {
 // Set sends a session cookie. It is Lax, because the client's site sends the
 // browser here.
 func (j cookieJar) Set(w http.ResponseWriter, name, value string) {
-	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: j.Secure, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: j.Secure,
+		SameSite: http.SameSiteLaxMode})
 }
 
 // Clear removes a cookie from the browser.
 func (j cookieJar) Clear(w http.ResponseWriter, name string) {
-	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", HttpOnly: true, Secure: j.Secure, SameSite: http.SameSiteLaxMode, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", HttpOnly: true, Secure: j.Secure,
+		SameSite: http.SameSiteLaxMode, MaxAge: -1})
 }

@@ -10,10 +10,11 @@ import (
 // What pages of other origins may read (Fetch, CORS). Credentials are never
 // allowed: our cookies are for our own pages.
 const (
-	corsReadMethods  = "GET, HEAD"
-	corsAPIMethods   = "GET, HEAD, POST, PUT, PATCH, DELETE"
-	corsPostMethods  = "POST"
-	corsExposed      = "ETag, Link, Retry-After, WWW-Authenticate, X-Request-Id, Tollhouse-Event, Tollhouse-Next-Cursor, Tollhouse-Notice, Tollhouse-Poll-After"
+	corsReadMethods = "GET, HEAD"
+	corsAPIMethods  = "GET, HEAD, POST, PUT, PATCH, DELETE"
+	corsPostMethods = "POST"
+	corsExposed     = "ETag, Link, Retry-After, WWW-Authenticate, X-Request-Id, " +
+		"Tollhouse-Event, Tollhouse-Next-Cursor, Tollhouse-Notice, Tollhouse-Poll-After"
 	corsKeptSeconds  = "600" // how long a browser may cache a preflight
 	corsAnyOrigin    = "*"
 	corsAllowOrigin  = "Access-Control-Allow-Origin"
@@ -91,11 +92,13 @@ func namesAsked(r *http.Request) []string {
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" || strings.EqualFold(name, corsNeverAllowed) })
+	return slices.DeleteFunc(names,
+		func(name string) bool { return name == "" || strings.EqualFold(name, corsNeverAllowed) })
 }
 
 // isAllowedPreflight reports whether a page's next request may be sent, also to an address
 // that does not exist: without a preflight that succeeds, the page could not read the 404.
 func isAllowedPreflight(w http.ResponseWriter, r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" && len(w.Header()[corsAllowOrigin]) > 0
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
+		len(w.Header()[corsAllowOrigin]) > 0
 }

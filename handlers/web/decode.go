@@ -180,7 +180,7 @@ func DocumentProblem(e *snapshot.Error) *Problem {
 	case snapshot.MismatchedField:
 		status, code = http.StatusConflict, "conflict"
 	}
-	return NewProblem(status, code, "%s", Sentence(e.Reason)).On(e.Path)
+	return NewProblem(status, code, "%s", Sentence(e.Reason, e.Path)).On(e.Path)
 }
 
 // UnknownMember refuses a member or parameter below prefix, and suggests a known one.

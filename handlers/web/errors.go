@@ -130,7 +130,8 @@ const (
 // TemporarilyUnavailable refuses what changed nothing, and says when to try again.
 func TemporarilyUnavailable(cause error) *Problem {
 	if errors.Is(cause, record.ErrAway) {
-		return NewProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The database does not answer; nothing was changed. Try again shortly.").
+		return NewProblem(http.StatusServiceUnavailable, "temporarily_unavailable",
+			"The database does not answer; nothing was changed. Try again shortly.").
 			With("Retry-After", strconv.Itoa(retryAwaySeconds)).Because(cause)
 	}
 	description := "The server is busy; nothing was changed. Try again shortly."
@@ -144,13 +145,15 @@ func TemporarilyUnavailable(cause error) *Problem {
 // writtenTooMuch is for an account that has used up its budget.
 func writtenTooMuch(e *record.BudgetError) *Problem {
 	seconds := strconv.Itoa(int((e.Wait + time.Second - 1) / time.Second))
-	return NewProblem(http.StatusTooManyRequests, "too_many_requests", "The account has written too much lately; nothing was changed. %s", TryAgainIn(seconds)).
+	return NewProblem(http.StatusTooManyRequests, "too_many_requests",
+		"The account has written too much lately; nothing was changed. %s", TryAgainIn(seconds)).
 		With("Retry-After", seconds).Because(e)
 }
 
 // ServerError hides the cause, which only the log shows.
 func ServerError(cause error) *Problem {
-	return NewProblem(http.StatusInternalServerError, "server_error", "The server failed to complete the request; the operator can find the cause by the request id.").Because(cause)
+	return NewProblem(http.StatusInternalServerError, "server_error",
+		"The server failed to complete the request; the operator can find the cause by the request id.").Because(cause)
 }
 
 // Absent says that the name is unknown, with a hint where to look.
@@ -162,7 +165,8 @@ func Absent(what, name, hint string) *Problem {
 
 // TooLarge refuses a body above the limit.
 func TooLarge(limitBytes int64) *Problem {
-	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The request body is larger than %d bytes.", limitBytes)
+	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The request body is larger than %d bytes.",
+		limitBytes)
 }
 
 // AsProblem gives every error its wire form; unknown errors become server_error
@@ -185,7 +189,8 @@ func AsProblem(err error) *Problem {
 		// A caller that disconnected was dropped before anything began.
 		return TemporarilyUnavailable(err)
 	case errors.Is(err, record.ErrUnknownOutcome):
-		return NewProblem(http.StatusInternalServerError, "server_error", "It is not known whether this was done.").Because(err)
+		return NewProblem(http.StatusInternalServerError, "server_error",
+			"The outcome is unknown; check before retrying.").Because(err)
 	case errors.Is(err, record.ErrNotFound):
 		return NewProblem(http.StatusNotFound, "not_found", "Not found.").Because(err)
 	case errors.Is(err, record.ErrExists):
@@ -231,11 +236,7 @@ func forOperator(h Handler) Handler {
 // InvalidValue explains a value that the store refused. The store's text may quote
 // the value.
 func InvalidValue(bad *record.InvalidError) *Problem {
-	text := bad.Reason + "."
-	if strings.HasSuffix(bad.Reason, "?") {
-		text = Sentence(bad.Reason)
-	}
-	p := NewProblem(http.StatusBadRequest, "invalid_request", "%s", text).On(bad.Field)
+	p := NewProblem(http.StatusBadRequest, "invalid_request", "%s", Sentence(bad.Reason, bad.Field)).On(bad.Field)
 	if bad.Hint != "" {
 		p.Extra = map[string]any{"hint": bad.Hint}
 	}

@@ -48,7 +48,8 @@ func (s *Site) AdminReadyz(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		return s.readyz(w, r)
 	}
-	return NewProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server is not ready: %v.", err).Because(err).refusing(err)
+	return NewProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "The server is not ready: %v.",
+		err).Because(err).refusing(err)
 }
 
 // refusing names the classes of updates that the server refuses, if its disk is nearly full.

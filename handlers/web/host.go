@@ -38,10 +38,12 @@ func (s *Site) withHost(next http.Handler) http.Handler {
 func (s *Site) misdirected() *Problem {
 	if s.hosts != nil {
 		return NewProblem(http.StatusMisdirectedRequest, "misdirected_request",
-			"The Host header names a host that this server does not serve. To add it, start tollhouse dev with --host NAME, or with --host .NAME for all hosts below it.")
+			"The Host header names a host that this server does not serve. "+
+				"To add it, start tollhouse dev with --host NAME, or with --host .NAME for all hosts below it.")
 	}
 	return NewProblem(http.StatusMisdirectedRequest, "misdirected_request",
-		"This server is %s; the Host header names another host. Behind a proxy, forward the Host header or set --public-url.", s.host)
+		"This server is %s; the Host header names another host. "+
+			"Behind a proxy, forward the Host header or set --public-url.", s.host)
 }
 
 // CheckOrigin refuses forms from other sites (RFC 6749 §10.12).

@@ -58,7 +58,8 @@ func (h *Hosts) include(hostport, public string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Is4() && h.includeAddress(ip)
 	}
-	return h.OnNetwork && (!strings.Contains(host, ".") || slices.ContainsFunc(neverPublic, func(domain string) bool { return strings.HasSuffix(host, domain) }))
+	return h.OnNetwork && (!strings.Contains(host, ".") ||
+		slices.ContainsFunc(neverPublic, func(domain string) bool { return strings.HasSuffix(host, domain) }))
 }
 
 func (h *Hosts) includeAddress(ip netip.Addr) bool { return h.OnNetwork || ip.Unmap().IsLoopback() }

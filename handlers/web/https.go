@@ -68,7 +68,8 @@ func (s *Site) toHTTPS(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) httpsRequired(status int) *Problem {
 	return NewProblem(status, "https_required",
-		"Send requests to %s instead. This one was not encrypted: replace any password, secret or token that it contained.", s.PublicURL)
+		"Send requests to %s instead. "+
+			"This one was not encrypted: replace any password, secret or token that it contained.", s.PublicURL)
 }
 
 // publicAddress returns the request's path and query under the public URL.

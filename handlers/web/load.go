@@ -78,7 +78,8 @@ func newLoad(memory int64) *load {
 		memory = memoryDefault
 	}
 	l := &load{}
-	for b, size := range [budgetCount]int64{memory / streamCost, memory / bodyPart, memory / bodyPart, memory / answerPart} {
+	for b, size := range [budgetCount]int64{memory / streamCost, memory / bodyPart, memory / bodyPart,
+		memory / answerPart} {
 		l.pools[b] = pool{size: size, owners: map[owner]int64{}, freed: make(chan struct{})}
 	}
 	l.pools[strangersBodyBudget].stallMin, l.pools[bodyBudget].stallMin = bodyStallMin, bodyStallMin

@@ -8,7 +8,7 @@ import (
 func NewLRU[K comparable, V any](size int) *lru.Cache[K, V] {
 	cache, err := lru.New[K, V](size)
 	if err != nil {
-		panic("handlers: " + err.Error()) // only if the size is not positive
+		panic("web: " + err.Error()) // only if the size is not positive
 	}
 	return cache
 }

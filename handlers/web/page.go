@@ -30,7 +30,8 @@ func SentWord(name, text string, sizeMax int) views.SentValue {
 
 // Page returns what every screen needs.
 func (s *Site) Page(r *http.Request) views.Page {
-	return views.Page{Base: s.Base, Host: s.shownHost(r), Dev: s.Demo != nil, Instance: s.instance, Logo: s.logo.path, RequestID: RequestID(r.Context())}
+	return views.Page{Base: s.Base, Host: s.shownHost(r), Dev: s.Demo != nil, Instance: s.instance,
+		Logo: s.logo.path, RequestID: RequestID(r.Context())}
 }
 
 // SignedInPage is Page for a browser that is signed in.

@@ -53,7 +53,8 @@ func (p Params) given(name string) bool {
 
 func (p *Params) add(name, value string) *Problem {
 	if p.Values == nil {
-		p.Values, p.Repeated, p.Further, p.NoString = map[string]string{}, map[string]bool{}, map[string][]string{}, map[string]bool{}
+		p.Values, p.Repeated, p.Further, p.NoString = map[string]string{}, map[string]bool{}, map[string][]string{},
+			map[string]bool{}
 	}
 	if p.count++; p.count > ParamCountMax {
 		return InvalidRequest("The request has more than %d parameters.", ParamCountMax)
@@ -102,7 +103,8 @@ func ParseOAuthParams(text string) (Params, *Problem) {
 // since the specification leaves the encoding open.
 func ParseBody(w http.ResponseWriter, r *http.Request) (Params, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return Params{}, NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "Compressed bodies are not accepted; send it without Content-Encoding.")
+		return Params{}, NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"Compressed bodies are not accepted; send it without Content-Encoding.")
 	}
 	mediaType, mediaParams, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -131,7 +133,8 @@ func ParseBody(w http.ResponseWriter, r *http.Request) (Params, error) {
 }
 
 func wrongContentType() *Problem {
-	return InvalidRequest("The Content-Type must be application/x-www-form-urlencoded, multipart/form-data or application/json.")
+	return InvalidRequest(
+		"The Content-Type must be application/x-www-form-urlencoded, multipart/form-data or application/json.")
 }
 
 // ReadBody reads a bounded body. If it is too large, the connection is closed.
@@ -235,7 +238,7 @@ func ParseJSONParams(body []byte) (p Params, refused *Problem) {
 	if err != nil {
 		var doc *snapshot.Error
 		if errors.As(err, &doc) && doc.Path != "" {
-			return Params{}, InvalidRequest("%s", PlainWords(Sentence(doc.Reason))).On(doc.Path)
+			return Params{}, InvalidRequest("%s", PlainWords(Sentence(doc.Reason, doc.Path))).On(doc.Path)
 		}
 		return Params{}, InvalidRequest("The JSON body must be one object.").Because(err)
 	}

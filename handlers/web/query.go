@@ -24,7 +24,8 @@ func readPairs(text, what string, add func(name, value string) *Problem) *Proble
 		name, nameErr := url.QueryUnescape(rawName)
 		value, valueErr := url.QueryUnescape(rawValue)
 		if nameErr != nil || valueErr != nil {
-			return InvalidRequest("A percent sign in the %s must be followed by two hexadecimal digits; write a percent sign as %%25.", what)
+			return InvalidRequest("A percent sign in the %s must be followed by two hexadecimal digits; "+
+				"write a percent sign as %%25.", what)
 		}
 		if refused := add(name, value); refused != nil {
 			return refused
@@ -36,7 +37,8 @@ func readPairs(text, what string, add func(name, value string) *Problem) *Proble
 // ParseAPIQuery reads the query of an API request, in order.
 func ParseAPIQuery(raw string) (pairs []QueryPair, refused *Problem) {
 	if strings.Contains(raw, ";") {
-		return nil, InvalidRequest("The query contains a semicolon; separate parameters with &, and write a semicolon in a value as %%3B.")
+		return nil, InvalidRequest("The query contains a semicolon; separate parameters with &, " +
+			"and write a semicolon in a value as %%3B.")
 	}
 	refused = readPairs(raw, "query", func(name, value string) *Problem {
 		switch {

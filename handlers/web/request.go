@@ -116,7 +116,8 @@ func (s *Site) withRequest(on listener, next http.Handler) http.Handler {
 			return
 		}
 		if len(r.URL.RawQuery) > QueryStringSizeMax {
-			WriteProblem(w, NewProblem(http.StatusRequestURITooLong, "uri_too_long", "The query is longer than %d bytes.", QueryStringSizeMax))
+			WriteProblem(w, NewProblem(http.StatusRequestURITooLong, "uri_too_long",
+				"The query is longer than %d bytes.", QueryStringSizeMax))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -137,7 +138,8 @@ func refuseHeader(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 { // otherwise other requests share the connection
 		w.Header().Set("Connection", "close")
 	}
-	WriteProblem(w, NewProblem(http.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request has more than %d header fields.", headerFieldsMax))
+	WriteProblem(w, NewProblem(http.StatusRequestHeaderFieldsTooLarge, "header_too_large",
+		"The request has more than %d header fields.", headerFieldsMax))
 }
 
 // beginLease sets what a request is charged to.

@@ -24,7 +24,8 @@ func (t Route) at(path string) (filled string, is bool) {
 	for i, segment := range segments {
 		switch {
 		case strings.HasPrefix(segment, "*"):
-			return strings.Join(append(segments[:i], of[min(i, len(of)):]...), "/"), i < len(of) && slices.Equal(segments[:i], of[:i])
+			filled = strings.Join(append(segments[:i], of[min(i, len(of)):]...), "/")
+			return filled, i < len(of) && slices.Equal(segments[:i], of[:i])
 		case strings.HasPrefix(segment, ":") && i < len(of) && of[i] != "":
 			segments[i] = of[i]
 		}
@@ -135,7 +136,8 @@ func options(w http.ResponseWriter, r *http.Request) {
 
 // NotFound answers a request without a route.
 func NotFound(_ http.ResponseWriter, _ *http.Request) error {
-	return NewProblem(http.StatusNotFound, "not_found", "Unknown address. Paths must match exactly, without a slash at the end.")
+	return NewProblem(http.StatusNotFound, "not_found",
+		"Unknown address. Paths must match exactly, without a slash at the end.")
 }
 
 // MethodNotAllowed answers a request whose route has other methods.

@@ -56,10 +56,12 @@ const (
 // metrics have all of them from the start.
 func (s *Site) Outcomes() []Served {
 	all := slices.Clone(s.counted)
-	for _, outcome := range []SignIn{SignInRight, SignInThrottled, SignInFailed, UnknownUser, UserDisabled, WrongPassword, NoPassword, WrongCode, ExpiredCode, SpentCodeOrNone} {
+	for _, outcome := range []SignIn{SignInRight, SignInThrottled, SignInFailed, UnknownUser, UserDisabled,
+		WrongPassword, NoPassword, WrongCode, ExpiredCode, SpentCodeOrNone} {
 		all = append(all, Served{SignIn: outcome})
 	}
-	for _, grant := range []store.Grant{store.GrantPassword, store.GrantAuthorizationCode, store.GrantRefreshToken, store.GrantClientCredentials} {
+	for _, grant := range []store.Grant{store.GrantPassword, store.GrantAuthorizationCode, store.GrantRefreshToken,
+		store.GrantClientCredentials} {
 		all = append(all, Served{GrantType: string(grant)})
 		for _, reason := range store.RefusalReasons() {
 			all = append(all, Served{GrantType: string(grant), Refusal: reason})

@@ -9,7 +9,8 @@ import (
 // counted is what the plots count of a request: who calls the API or signs in, not who
 // monitors or operates the server.
 func (s *Served) counted() stats.Request {
-	r := stats.Request{Served: !s.isMonitoring() && !s.isOperating(), Timed: !s.Waited, Took: s.Took, SignIn: stats.NoSignIn, Grant: stats.NoGrant}
+	r := stats.Request{Served: !s.isMonitoring() && !s.isOperating(), Timed: !s.Waited, Took: s.Took,
+		SignIn: stats.NoSignIn, Grant: stats.NoGrant}
 	switch {
 	case s.Status >= 500:
 		r.Class = stats.Status5xx

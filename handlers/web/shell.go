@@ -22,7 +22,8 @@ func shellWord(text string) string {
 // IsPlainWord reports whether every shell takes text for one word as it is.
 func IsPlainWord(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
-		return c != '_' && c != '-' && c != '.' && c != '@' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+		return c != '_' && c != '-' && c != '.' && c != '@' && (c < '0' || c > '9') && (c < 'a' || c > 'z') &&
+			(c < 'A' || c > 'Z')
 	})
 }
 

@@ -103,7 +103,8 @@ func New(c Config) *Site {
 
 		Load: newLoad(c.Memory), ready: c.Ready, observe: c.Observe, metrics: c.Metrics,
 
-		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"), adminIDs: sequenceOf(c.Random, "admin request"),
+		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"),
+		adminIDs: sequenceOf(c.Random, "admin request"),
 	}
 	if s.ready == nil {
 		s.ready = func() error { return nil }

@@ -54,11 +54,13 @@ func TryAgainIn(seconds string) string {
 	return "Try again in " + seconds + " seconds."
 }
 
-// Sentence turns a reason of the store into a sentence. A field name at its start keeps
-// its case.
-func Sentence(reason string) string {
-	if strings.HasPrefix(reason, "the ") {
-		reason = "T" + reason[1:]
+// Sentence turns a reason of the store into a sentence. What is written as a name keeps its
+// case: field at the end of its path, a command, and a word with more than small letters.
+func Sentence(reason, field string) string {
+	first, _, _ := strings.Cut(reason, " ")
+	isName := first == field || strings.HasSuffix(field, "."+first) || first == "tollhouse"
+	if first != "" && !isName && strings.Trim(first, "abcdefghijklmnopqrstuvwxyz") == "" {
+		reason = strings.ToUpper(reason[:1]) + reason[1:]
 	}
 	if strings.HasSuffix(reason, "?") {
 		return reason

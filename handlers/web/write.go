@@ -32,7 +32,7 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 func EncodeJSON(value any) []byte {
 	body, err := snapshot.EncodeJSON(value)
 	if err != nil {
-		panic("handlers: answer cannot be encoded: " + err.Error())
+		panic("web: answer cannot be encoded: " + err.Error())
 	}
 	return body
 }
