@@ -27,6 +27,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/stats"
 	"tollhouse/store/webhook"
 )
@@ -74,6 +75,8 @@ type Options struct {
 	// CardGuard says what to do with card numbers and secrets in resources and events.
 	// The default is to refuse them.
 	CardGuard eventlog.CardGuard
+	// OpenKinds lets resources of the specification's four kinds be any object.
+	OpenKinds bool
 	// Fixtures allows secrets, passwords and redirect URIs as a test chose them: dev's
 	// store, which keeps nothing. Without it a store that has any is not opened.
 	Fixtures bool
@@ -188,7 +191,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if format != formatVersion {
 		return nil, &FormatError{Found: format}
 	}
-	s.Events, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, IsErasing: isErasing, SegmentEvents: o.SegmentEvents, Budget: &s.writes})
+	s.Events, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, Rules: snapshot.Rules{OpenKinds: o.OpenKinds}, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, IsErasing: isErasing, SegmentEvents: o.SegmentEvents, Budget: &s.writes})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
@@ -20,6 +21,7 @@ type Agreed struct {
 	Lifetimes           store.Lifetimes
 	Retain, AuditRetain time.Duration
 	CardGuard           eventlog.CardGuard
+	OpenKinds           bool
 }
 
 // agreedSetting is one of them, by the name of its flag, which is its name in the site too.
@@ -41,10 +43,29 @@ func (a *Agreed) settings() []agreedSetting {
 	} {
 		list = append(list, agreedSetting{d.name, (*term.Duration)(d.value).String(), (*term.Duration)(d.value).Set})
 	}
-	return append(list, agreedSetting{"card-guard", string(cmp.Or(a.CardGuard, eventlog.CardGuardRefuse)), func(text string) (err error) {
+	list = append(list, agreedSetting{"card-guard", string(cmp.Or(a.CardGuard, eventlog.CardGuardRefuse)), func(text string) (err error) {
 		a.CardGuard, err = eventlog.ParseCardGuard(text)
 		return err
 	}})
+	return append(list, agreedSetting{"open-kinds", switchText(a.OpenKinds), func(text string) error {
+		a.OpenKinds = text == switchedOn
+		return nil
+	}})
+}
+
+// switchedOn is the value of a flag that takes none. A flag that is not given is "".
+const switchedOn = "on"
+
+func switchText(on bool) string {
+	if on {
+		return switchedOn
+	}
+	return ""
+}
+
+// applyTo sets what a store is opened with.
+func (a *Agreed) applyTo(o *datadir.Options) {
+	o.Lifetimes, o.CardGuard, o.OpenKinds = a.Lifetimes, a.CardGuard, a.OpenKinds
 }
 
 // ReadAgreed returns the settings in a site, with the defaults for those that it lacks.
@@ -74,8 +95,11 @@ func (a *Agreed) differ(site map[string]string) error {
 		// A server of an older release may lack a setting.
 		if theirs, has := site[s.name]; has && theirs != s.text {
 			cure := fmt.Sprintf("give --%s %s here", s.name, term.ShellQuote(theirs))
-			if theirs == "" {
+			switch theirs {
+			case "":
 				cure = "leave --" + s.name + " out here"
+			case switchedOn:
+				cure = "give --" + s.name + " here"
 			}
 			return term.Fail(term.ExitConfig, cure+"; to change it, stop all servers and start the first one with the new value",
 				"--%s is %s here, but %s on the database's running servers", s.name, cmp.Or(s.text, "not set"), cmp.Or(theirs, "not set"))

@@ -15,7 +15,7 @@ import (
 func someSettings() Agreed {
 	lives := store.DefaultLifetimes()
 	lives.AccessToken, lives.RefreshToken, lives.Code, lives.SessionIdle, lives.RefreshGrace = 31*time.Minute, 15*24*time.Hour, 30*time.Second, 11*time.Hour, 7*time.Second
-	return Agreed{PublicURL: "https://pay.example/base", Lifetimes: lives, Retain: 30 * 24 * time.Hour, AuditRetain: 90 * 24 * time.Hour, CardGuard: "warn"}
+	return Agreed{PublicURL: "https://pay.example/base", Lifetimes: lives, Retain: 30 * 24 * time.Hour, AuditRetain: 90 * 24 * time.Hour, CardGuard: "warn", OpenKinds: true}
 }
 
 // Commands read from the database what servers wrote there.
@@ -62,6 +62,8 @@ func TestJoiningServerIsJudged(t *testing.T) {
 		{name: "a_setting_that_an_older_release_lacks", found: pgkv.Found{Site: older}},
 		{name: "every_lifetime_counts", found: pgkv.Found{Site: with("session-idle", "12h")}, want: []string{"--session-idle is 11h here, but 12h", "give --session-idle 12h here"}},
 		{name: "a_public_url_that_others_lack", found: pgkv.Found{Site: with("public-url", "")}, want: []string{"--public-url", "leave --public-url out here"}},
+		{name: "kinds_that_others_close", found: pgkv.Found{Site: with("open-kinds", "")}, want: []string{"--open-kinds is on here, but not set", "leave --open-kinds out here"}},
+		{name: "kinds_that_others_open", found: pgkv.Found{Site: site}, rules: func(r *Rules) { r.Agreed.OpenKinds = false }, want: []string{"--open-kinds is not set here, but on", "give --open-kinds here"}},
 		{name: "alone_settings_are_replaced", found: pgkv.Found{Alone: true, Site: with("session-idle", "12h")}},
 		{name: "another_key", found: pgkv.Found{Site: with("key", "k2")}, want: []string{"fingerprint k1, but", "have k2", "copy their key file"}},
 		{name: "another_key_alone", found: pgkv.Found{Alone: true, Site: with("key", "k2")}, want: []string{"--new-key"}},

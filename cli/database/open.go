@@ -96,7 +96,7 @@ func openFor(ctx context.Context, o Options, makes bool) (*Opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	o.Store.Lifetimes, o.Store.CardGuard = agreed.Lifetimes, agreed.CardGuard
+	agreed.applyTo(&o.Store)
 	data, err := datadir.OpenOver(ctx, db, o.Store)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ const (
 // no primary answers. The caller must run the presence and close the store.
 func Serve(ctx context.Context, o Options, join pgkv.PresenceOptions, rules Rules) (data *datadir.Opened, p *pgkv.Presence, err error) {
 	join.Address, join.Unverified, join.Log, join.Judge = o.Address, o.Unverified, o.Store.Log, rules.judge
-	o.Store.Lifetimes, o.Store.CardGuard = rules.Agreed.Lifetimes, rules.Agreed.CardGuard
+	rules.Agreed.applyTo(&o.Store)
 	deadline := time.Now().Add(startWithin)
 	for warned := false; ; warned = true {
 		data, p, err = serve(ctx, o, join)

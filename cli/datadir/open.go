@@ -38,6 +38,7 @@ type Options struct {
 	// AccountWrites is how many bytes an account may write in an hour; 0 means no bound.
 	AccountWrites int64
 	CardGuard     eventlog.CardGuard
+	OpenKinds     bool
 	AcceptClock   bool
 	OnFatal       func(error)
 	Memory        int64                                          // for the engine, in bytes; 0 is its default
@@ -88,6 +89,7 @@ func OpenOver(ctx context.Context, db Engine, o Options) (*Opened, error) {
 	}
 	settings.Now, settings.Key, settings.Lifetimes, settings.Log = now, o.Key, o.Lifetimes, o.Log
 	settings.Random, settings.CardGuard, settings.AccountWrites = o.Random, o.CardGuard, o.AccountWrites
+	settings.OpenKinds = o.OpenKinds
 	s, err := store.Open(ctx, db, settings)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -95,7 +95,7 @@ var blockWants = []struct{ block, want string }{
 	{"before-upgrade", "backed up "},
 	{"event import", "20000"},
 	{"token inspect", "active       yes"},
-	{"token revoke", "revoked the family"},
+	{"token revoke", "revoked family"},
 	{"rotate-secret", "tollcs_"},
 	{"user passwd", "harriet"},
 }

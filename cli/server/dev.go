@@ -16,6 +16,7 @@ import (
 	"tollhouse/handlers/dev"
 	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/snapshot"
 )
 
 // devFlags are the settings of dev: conveniences for tests that serve must not offer.
@@ -104,7 +105,7 @@ func (p *Program) dev(c *cobra.Command, f devFlags) error {
 	if f.hosts, err = parseHosts(f.hosts); err != nil {
 		return err
 	}
-	seed, err := p.readSeed(f.seedFile)
+	seed, err := p.readSeed(f.seedFile, snapshot.Rules{OpenKinds: f.openKinds})
 	if err != nil {
 		return err
 	}

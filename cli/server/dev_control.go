@@ -13,6 +13,7 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store/kv/memkv"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 )
 
 // state is everything that dev returns to at a reset or restore.
@@ -57,7 +58,7 @@ func newControl(r *running, f devFlags) *control {
 	c.hosts = &web.Hosts{Named: f.hosts, OnNetwork: !allLoopback(r.listeners), AsAsked: r.config.publicURL == nil}
 	c.key = secret.NewKey(newSequences(c.dev.RandSeed, nil).source())
 	c.options = datadir.Options{
-		Engine: f.engine, Key: c.key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard,
+		Engine: f.engine, Key: c.key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard, OpenKinds: f.openKinds,
 		Dev:     &datadir.DevOptions{StrictTypes: f.strictTypes, Throttle: f.throttle},
 		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	}
@@ -205,7 +206,7 @@ func (c *control) seeding(data *datadir.Opened, random *sequences) func(context.
 // seed creates what the lines say. It does so in a copy first, so that a line that is
 // refused leaves no others behind.
 func (c *control) seed(ctx context.Context, to *datadir.Opened, random secret.Source, lines [][]byte) ([]any, error) {
-	parsed, err := parseSeed(lines)
+	parsed, err := parseSeed(lines, to.Store.Events.Rules())
 	if err != nil {
 		return nil, ofSeed(err)
 	}
@@ -233,8 +234,8 @@ func (c *control) seed(ctx context.Context, to *datadir.Opened, random secret.So
 	return made, nil
 }
 
-func parseSeed(lines [][]byte) (*seed, error) {
-	s := &seed{made: map[int]any{}}
+func parseSeed(lines [][]byte, kinds snapshot.Rules) (*seed, error) {
+	s := &seed{kinds: kinds, made: map[int]any{}}
 	for i, line := range lines {
 		if err := s.parseLine(i+1, line); err != nil {
 			return nil, err

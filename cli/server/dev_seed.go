@@ -24,6 +24,7 @@ import (
 // first, then clients, users, resources and events in their order, webhooks and tokens.
 type seed struct {
 	file     string
+	kinds    snapshot.Rules // for resources
 	accounts []seedAccount
 	clients  []seedClient
 	users    []seedUser
@@ -96,7 +97,7 @@ const (
 var seedKinds = []string{"client", "user", "account", "event", "resource", "webhook", "token"}
 
 // readSeed reads --seed-file, or returns nil if there is none.
-func (p *Program) readSeed(name string) (*seed, error) {
+func (p *Program) readSeed(name string, kinds snapshot.Rules) (*seed, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -109,7 +110,7 @@ func (p *Program) readSeed(name string) (*seed, error) {
 		defer f.Close()
 		in = f
 	}
-	s := &seed{file: name, made: map[int]any{}}
+	s := &seed{file: name, kinds: kinds, made: map[int]any{}}
 	if name == "-" {
 		s.file = "standard input"
 	}
@@ -238,7 +239,7 @@ func (s *seed) addResource(line int, r seedResource) error {
 	}
 	body, err := snapshot.Parse(r.Object, snapshot.DepthMax)
 	if err == nil {
-		err = snapshot.Check(r.Kind, r.ID, body)
+		err = s.kinds.Check(r.Kind, r.ID, body)
 	}
 	var doc *snapshot.Error
 	if errors.As(err, &doc) {
@@ -253,7 +254,7 @@ func (s *seed) addResource(line int, r seedResource) error {
 
 // inForm returns the event in the form of an import. For a resource it is the event of
 // a PUT at that time, or now.
-func (e seedEvent) inForm(now time.Time) snapshot.Value {
+func (e seedEvent) inForm(now time.Time, kinds snapshot.Rules) snapshot.Value {
 	if e.kind == "event" {
 		return e.value
 	}
@@ -262,7 +263,7 @@ func (e seedEvent) inForm(now time.Time) snapshot.Value {
 		at = *r.CreatedAt
 	}
 	today := time.Unix(at, 0).UTC().Format(time.DateOnly)
-	object := snapshot.Complete(r.Kind, r.ID, e.body, snapshot.ObjectOf(), today)
+	object := kinds.Complete(r.Kind, r.ID, e.body, snapshot.ObjectOf(), today)
 	return snapshot.ObjectOf(
 		snapshot.Member{Name: "type", Value: snapshot.Text(r.Kind + "." + cmp.Or(r.Action, "created"))},
 		snapshot.Member{Name: "resource", Value: snapshot.Text(r.ID)},

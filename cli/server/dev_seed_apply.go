@@ -109,7 +109,7 @@ func (w *seeder) recordEvents(ctx context.Context) error {
 	fixtures := make([]eventlog.Fixture, len(w.events))
 	for i, e := range w.events {
 		var err error
-		if fixtures[i], err = eventlog.ParseFixture(e.inForm(w.to.Now()), cmp.Or(e.owner, w.demo.Account)); err != nil {
+		if fixtures[i], err = eventlog.ParseFixture(e.inForm(w.to.Now(), w.seed.kinds), cmp.Or(e.owner, w.demo.Account)); err != nil {
 			return storeError(e.line, e.kind, "", err)
 		}
 	}
@@ -204,7 +204,7 @@ func (w *seeder) importEvents(ctx context.Context) error {
 		events := byOwner[owner]
 		lines := make([][]byte, len(events))
 		for i, e := range events {
-			lines[i] = e.inForm(w.to.Now()).Append(nil)
+			lines[i] = e.inForm(w.to.Now(), w.seed.kinds).Append(nil)
 		}
 		refused, err := importAll(ctx, w.to, owner, lines)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers/dev"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest/must"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkSeedUsers(b *testing.B) {
 		b.StopTimer()
 		data := must.Get(datadir.Open(b.Context(), datadir.Options{Engine: datadir.EngineMemory, Key: secret.NewKey(nil), Log: slog.New(slog.DiscardHandler), Dev: &datadir.DevOptions{}}))(b)
 		b.StartTimer()
-		parsed := must.Get(parseSeed(lines))(b)
+		parsed := must.Get(parseSeed(lines, snapshot.Rules{}))(b)
 		must.Get(parsed.apply(b.Context(), data.Store, nil, nil))(b)
 		b.StopTimer()
 		must.Do(b, data.Close())
@@ -52,7 +53,7 @@ func FuzzSeedLine(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		s, err := parseSeed([][]byte{[]byte(line)})
+		s, err := parseSeed([][]byte{[]byte(line)}, snapshot.Rules{})
 		var of *seedError
 		switch {
 		case err == nil:
@@ -73,13 +74,13 @@ func TestSeedRefusesWhatReadersCannotHold(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`1e400`, `123e999999999`, `"\u0000"`, `"\ud800"`} {
 		line := `{"resource":{"kind":"plan","id":"p1","object":{"a":[` + value + `]}}}`
-		_, err := parseSeed([][]byte{[]byte(line)})
+		_, err := parseSeed([][]byte{[]byte(line)}, snapshot.Rules{})
 		var refused *dev.SeedError
 		if !errors.As(ofSeed(err), &refused) || !refused.Unheld || refused.Param != "resource.object.a[0]" {
 			t.Errorf("%s: %v (%+v)", line, err, refused)
 		}
 	}
-	if _, err := parseSeed([][]byte{[]byte(`{"resource":{"kind":"plan","id":"p1","object":{"a":1e308}}}`)}); err != nil {
+	if _, err := parseSeed([][]byte{[]byte(`{"resource":{"kind":"plan","id":"p1","object":{"a":1e308}}}`)}, snapshot.Rules{}); err != nil {
 		t.Errorf("1e308: %v", err)
 	}
 }

@@ -139,7 +139,7 @@ func (f *serveFlags) jobs() []pgkv.Job {
 }
 
 func (f *serveFlags) agreed(c serverConfig) database.Agreed {
-	a := database.Agreed{Lifetimes: c.lifetimes, Retain: time.Duration(f.retain), AuditRetain: c.auditRetain, CardGuard: c.cardGuard}
+	a := database.Agreed{Lifetimes: c.lifetimes, Retain: time.Duration(f.retain), AuditRetain: c.auditRetain, CardGuard: c.cardGuard, OpenKinds: f.openKinds}
 	if c.publicURL != nil {
 		a.PublicURL = c.publicURL.String()
 	}

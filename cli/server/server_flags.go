@@ -21,6 +21,7 @@ type serverFlags struct {
 	trustedProxies []string
 	logFormat      string
 	cardGuard      string
+	openKinds      bool
 	instanceName   string
 	logo           string
 
@@ -50,6 +51,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
 	f.desk.add(flags)
 	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "card numbers and secrets in events: refuse, warn, or off to allow them")
+	flags.BoolVar(&f.openKinds, "open-kinds", false, "allow any fields in customers, accounts, transactions and invoices")
 }
 
 // serverConfig holds the parsed and checked flags.

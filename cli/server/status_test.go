@@ -20,7 +20,7 @@ func TestStatusRows(t *testing.T) {
 	for _, want := range []term.Row{
 		{"server", "not ready"},
 		{"process", "7, since 2026-03-09T14:00:00Z (1h30m0s)"},
-		{"store", "3.0 MiB, 100.0 MiB free: changes are refused below 384.0 MiB, everything below 336.0 MiB"},
+		{"store", "3.0 MiB, 100.0 MiB free: changes are refused below 384.0 MiB, all writes below 336.0 MiB"},
 		{"webhooks", "3 endpoints, 1 failing, 1 disabled; 1 event parked, 2 dead; the oldest undelivered event has waited 2h5m0s; deliveries are held: tollhouse webhook resume"},
 		{"last check", "2026-03-09T14:30:00Z, damage: event evt_1 is damaged"},
 	} {

@@ -37,7 +37,9 @@ const exampleIssuer = "https://tollhouse.example"
 
 // OpenAPI returns the OpenAPI 3.1 description of the server with that issuer URL.
 // With "" the server is the one that the document is read from.
-func OpenAPI(issuer, version string) []byte {
+func OpenAPI(issuer, version string) []byte { return describeWith(issuer, version, snapshot.Rules{}) }
+
+func describeWith(issuer, version string, rules snapshot.Rules) []byte {
 	d := Parsed(openAPISource)
 	d = withText(d, version, "info", "version")
 	if issuer != "" {
@@ -56,7 +58,7 @@ func OpenAPI(issuer, version string) []byte {
 		examples = bytes.ReplaceAll(examples, []byte(exampleIssuer), []byte(issuer))
 	}
 	d = withExamples(d, Parsed(examples))
-	return append(withCatalogue(d).Append(nil), '\n')
+	return append(withCatalogue(d, rules).Append(nil), '\n')
 }
 
 // Parsed reads one of our own documents.
@@ -97,11 +99,11 @@ func MemberAt(v snapshot.Value, path ...string) snapshot.Value {
 }
 
 // withCatalogue adds the schema of each kind, and each type of event.
-func withCatalogue(d snapshot.Value) snapshot.Value {
+func withCatalogue(d snapshot.Value, rules snapshot.Rules) snapshot.Value {
 	var kinds, types, meanings []snapshot.Value
 	for _, kind := range append(snapshot.Kinds(), "") {
 		name := SchemaName(kind)
-		d = withMember(d, snapshot.Schema(kind), "components", "schemas", name)
+		d = withMember(d, rules.Schema(kind), "components", "schemas", name)
 		kinds = append(kinds, withText(snapshot.ObjectOf(), "#/components/schemas/"+name, "$ref"))
 	}
 	for _, t := range eventlog.Catalogue() {
@@ -147,8 +149,8 @@ type Description struct {
 	tag      string
 }
 
-func describe(issuer, version string) *Description {
-	document := OpenAPI(issuer, version)
+func describe(issuer, version string, rules snapshot.Rules) *Description {
+	document := describeWith(issuer, version, rules)
 	sum := sha256.Sum256(document)
 	return &Description{issuer, document, web.EntityTag(hex.EncodeToString(sum[:12]))}
 }
@@ -160,18 +162,18 @@ type descriptions struct {
 	last *Description
 }
 
-func (d *descriptions) Of(issuer, version string) *Description {
+func (d *descriptions) Of(issuer, version string, rules snapshot.Rules) *Description {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.last == nil || d.last.issuer != issuer {
-		d.last = describe(issuer, version)
+		d.last = describe(issuer, version, rules)
 	}
 	return d.last
 }
 
 // openAPI is GET /openapi.json. It is public and contains no stored data.
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) error {
-	d := s.Described.Of(s.site.IssuerOf(r), s.site.Version)
+	d := s.Described.Of(s.site.IssuerOf(r), s.site.Version, s.site.Store.Events.Rules())
 	w.Header().Set("Cache-Control", "public, max-age=300")
 	if web.NotModified(w, r, d.tag) {
 		return nil

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -55,6 +56,9 @@ func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, change f
 		return resourceProblem(err)
 	}
 	writeChanged(w, r, changed)
+	for _, miss := range s.site.Store.Events.Rules().NearMisses(c.Kind, body) {
+		w.Header().Add("Tollhouse-Notice", fmt.Sprintf("%s is not a field of kind %s; did you mean %s?", web.PlainWords(web.ShownName(miss.Name)), c.Kind, miss.Field))
+	}
 	status := http.StatusOK
 	if changed.Created {
 		status = http.StatusCreated

@@ -236,7 +236,7 @@ func quoted(word string) string {
 
 func (s *Server) docsProps(r *http.Request) (views.DocsProps, *reference, docsFacts, error) {
 	f, err := s.docsFacts(r)
-	ref := s.references.of(s.api.Described.Of(s.site.IssuerOf(r), s.site.Version))
+	ref := s.references.of(s.api.Described.Of(s.site.IssuerOf(r), s.site.Version, s.site.Store.Events.Rules()))
 	return views.DocsProps{Page: s.site.Page(r), BaseURL: f.base, DocumentURL: web.OpenAPIPath}, ref, f, err
 }
 

@@ -22,6 +22,7 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 )
 
 // Log holds the event logs and resources of all accounts. It is safe for concurrent
@@ -32,6 +33,7 @@ type Log struct {
 	random        secret.Source
 	log           *slog.Logger
 	cardGuard     CardGuard
+	rules         snapshot.Rules
 	strictTypes   bool
 	ensureAccount func(tx kv.Txn, id string) error
 	isErasing     func(r kv.Reader, id string) (bool, error)
@@ -52,6 +54,8 @@ type Options struct {
 	// CardGuard says what to do with card numbers and secrets in resources and events.
 	// The default is to refuse them.
 	CardGuard CardGuard
+	// Rules are for resources of the kinds that the specification names.
+	Rules snapshot.Rules
 	// StrictTypes refuses event types that look misspelled.
 	StrictTypes bool
 	// EnsureAccount creates the account within tx if needed, and fails for one that is
@@ -67,10 +71,13 @@ type Options struct {
 
 // Open returns the Log in db, with the stored retention.
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
-	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, isErasing: o.IsErasing, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), budget: o.Budget}
+	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, rules: o.Rules, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, isErasing: o.IsErasing, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), budget: o.Budget}
 	l.others.init(db)
 	return l, l.recallRetention(ctx)
 }
+
+// Rules returns the rules for resources.
+func (l *Log) Rules() snapshot.Rules { return l.rules }
 
 // Counts counts what a Log has done since it was opened.
 type Counts struct {

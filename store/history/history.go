@@ -191,7 +191,7 @@ func (g *Generator) record(f int, l *life, action, source, patch string) {
 	before := l.snapshot
 	after := snapshot.Merge(before, snapshot.ObjectOf(g.fill(l, patch)...))
 	if len(after.Members()) != len(before.Members()) { // otherwise the order is kept
-		after = snapshot.Complete(l.kind, l.id, after, before, dateOf(g.now))
+		after = snapshot.Rules{}.Complete(l.kind, l.id, after, before, dateOf(g.now))
 	}
 	previous, differs := snapshot.Previous(before, after)
 	if action == "updated" && !differs {

@@ -13,9 +13,13 @@ type form struct {
 }
 
 var (
-	text   = form{mustBe(String), parsed(`{"type":"string"}`)}
-	list   = form{mustBe(Array), parsed(`{"type":"array","items":{"type":["object","array","string","number","boolean","null"],"x-go-type":"any"}}`)}
-	object = form{mustBe(Object), parsed(`{"type":"object","additionalProperties":true}`)}
+	text = form{mustBe(String), parsed(`{"type":"string"}`)}
+	list = form{mustBe(Array), parsed(`{"type":"array","items":{"type":["object","array","string","number","boolean","null"],"x-go-type":"any"}}`)}
+
+	// A patch may have null members, which are no part of a snapshot.
+	ownData = form{mustBe(Object), parsed(`{"type":"object","maxProperties":50,"additionalProperties":{"type":"string","maxLength":500},` +
+		`"propertyNames":{"pattern":` + string(AppendString(nil, metadataNamePattern)) + `},` +
+		`"description":"Data of your own: at most 50 strings of at most 500 characters."}`)}
 
 	email = matching(`[^ \t\r\n\f@]+@[^ \t\r\n\f@]+`, "must be an e-mail address", "An e-mail address, or empty.")
 	flag  = matching(`[0-9]`, `must be one digit, such as "1" for yes`, "One digit, such as 1 for yes, or empty.")

@@ -8,8 +8,14 @@ import (
 
 // The specification names four kinds of resource, and only their members are checked.
 // It defines the shape of customer alone; the fields of the other three are our
-// choice, documented by these tables. A resource of any other kind, listed here or
-// not, may be any object.
+// choice, documented by these tables, and so is metadata, for data of the platform's own. A
+// resource of any other kind, listed here or not, may be any object.
+
+// Rules are what a resource of the four kinds must be. The zero Rules allow their documented
+// fields only.
+type Rules struct {
+	OpenKinds bool // they may be any object too
+}
 
 type resourceKind struct {
 	name    string
@@ -31,13 +37,14 @@ var resourceKinds = []resourceKind{
 		{"address1", text}, {"address2", text}, {"city", text}, {"state", text},
 		{"zip", text}, {"country", text}, {"phone", text}, {"phoneExt", text},
 		{"email", email}, {"dateAdded", date}, {"notes", text}, {"active", flag},
+		{metadata, ownData},
 	}},
 	// Our choice: of the number only the last four digits are recorded.
 	{"account", "An account, the specification's PaymentAccount, is a card or a bank account on file.", []field{
 		{"customer", text}, {"method", text}, {"displayName", text}, {"holder", text},
 		{"brand", text}, {"last4", last4}, {"expiry", text}, {"bankName", text},
 		{"accountType", text}, {"token", text}, {"isDefault", flag}, {"status", text},
-		{"statusReason", text}, {"dateAdded", date}, {"metadata", object},
+		{"statusReason", text}, {"dateAdded", date}, {metadata, ownData},
 	}},
 	{"transaction", "A transaction moves an amount once, by card or ACH.", []field{
 		{"customer", text}, {"account", text}, {"invoice", text}, {"batch", text},
@@ -46,14 +53,14 @@ var resourceKinds = []resourceKind{
 		{"description", text}, {"reference", text}, {"brand", text}, {"last4", last4},
 		{"authCode", text}, {"responseCode", text}, {"responseText", text},
 		{"returnCode", text}, {"returnReason", text}, {"transactionDate", date},
-		{"settledDate", date}, {"metadata", object},
+		{"settledDate", date}, {metadata, ownData},
 	}},
 	{"invoice", "An invoice asks a customer for an amount by a date.", []field{
 		{"customer", text}, {"number", text}, {"status", text}, {"currency", text},
 		{"subtotal", amount}, {"tax", amount}, {"total", amount}, {"amountPaid", amount},
 		{"amountDue", amount}, {"issueDate", date}, {"dueDate", date}, {"paidDate", date},
 		{"description", text}, {"reference", text}, {"notes", text}, {"lines", list},
-		{"metadata", object},
+		{metadata, ownData},
 	}},
 	{"recurring", "A recurring schedule repeats a payment.", nil},
 	{"batch", "A batch holds the transactions that are settled together.", nil},
@@ -87,17 +94,17 @@ func find(name string) *resourceKind {
 }
 
 // fieldsOf returns the documented fields of a kind, or nil when it allows any.
-func fieldsOf(name string) []field {
-	if k := find(name); k != nil {
+func (r Rules) fieldsOf(name string) []field {
+	if k := find(name); k != nil && !r.OpenKinds {
 		return k.fields
 	}
 	return nil
 }
 
 // Schema returns the JSON Schema (2020-12) of a snapshot of one of [Kinds], built from
-// the table that [Check] uses. Other kinds get the schema that holds for all: an
+// the table that [Rules.Check] uses. Other kinds get the schema that holds for all: an
 // object with its id and kind.
-func Schema(name string) Value {
+func (r Rules) Schema(name string) Value {
 	k := find(name)
 	if k == nil {
 		k = &resourceKind{meaning: "A resource of any kind is an object with its id and the name of its kind."}
@@ -110,7 +117,8 @@ func Schema(name string) Value {
 		{"id", parsed(`{"type":"string","pattern":"^[A-Za-z0-9_-]{1,64}$","description":"The id of the resource."}`)},
 		{"object", parsed(nameSchema)},
 	}
-	for _, f := range k.fields {
+	fields := r.fieldsOf(k.name)
+	for _, f := range fields {
 		properties = append(properties, Member{f.name, f.form.schema})
 	}
 	schema := []Member{
@@ -120,7 +128,7 @@ func Schema(name string) Value {
 		{"properties", ObjectOf(properties...)},
 	}
 	// Generated code drops the members of an object that does not say it has others.
-	hasOthers := Value{kind: Bool, text: strconv.FormatBool(k.fields == nil)}
+	hasOthers := Value{kind: Bool, text: strconv.FormatBool(fields == nil)}
 	return ObjectOf(append(schema, Member{"additionalProperties", hasOthers})...)
 }
 

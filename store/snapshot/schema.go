@@ -12,11 +12,11 @@ import (
 // null member, which removes a field in a patch, needs only a known name. Errors:
 // *Error with InvalidField or UnknownField, or MismatchedField when id or object
 // differs from the path.
-func Check(kind, id string, v Value) error {
+func (r Rules) Check(kind, id string, v Value) error {
 	if v.kind != Object {
 		return fault(InvalidField, "", "the body must be an object, not %s", v.kind)
 	}
-	fields := fieldsOf(kind)
+	fields := r.fieldsOf(kind)
 	for _, m := range v.members {
 		switch {
 		case m.Name == "id":
@@ -58,7 +58,34 @@ func checkMember(kind string, fields []field, m Member) error {
 	if wrong := fields[i].form.check(m.Value); wrong != "" {
 		return fault(InvalidField, m.Name, "%s %s", m.Name, wrong)
 	}
+	if m.Name == metadata {
+		return checkMetadata(m.Value)
+	}
 	return nil
+}
+
+// NearMiss is a member whose name is close to that of a documented field.
+type NearMiss struct{ Name, Field string }
+
+// nearMissesMax bounds what is reported of one body.
+const nearMissesMax = 8
+
+// NearMisses returns the members of a body that are not documented fields of its kind but
+// look like them. Only open kinds have any: others refuse them.
+func (r Rules) NearMisses(kind string, v Value) (misses []NearMiss) {
+	fields := Rules{}.fieldsOf(kind)
+	if !r.OpenKinds || fields == nil {
+		return nil
+	}
+	for _, m := range v.members {
+		if m.Name == "id" || m.Name == "object" || slices.ContainsFunc(fields, func(f field) bool { return f.name == m.Name }) {
+			continue
+		}
+		if near, ok := spelling.Nearest(m.Name, names(fields)); ok && len(misses) < nearMissesMax {
+			misses = append(misses, NearMiss{m.Name, near})
+		}
+	}
+	return misses
 }
 
 func names(fields []field) iter.Seq[string] {
@@ -75,19 +102,20 @@ func names(fields []field) iter.Seq[string] {
 // object without members if v creates it: without nulls, first id and object, then the
 // documented fields in their order, then the others in the order sent.
 //
-// A customer that is created gets every field: missing ones are "", except that
+// A customer that is created gets every field but metadata: missing ones are "", except that
 // displayAs is contact, active is 1, and dateAdded is today. A later snapshot that
 // leaves a field out sets it back to that, dateAdded apart, which stays. It adds no
-// field that the customer did not have: an imported one is as its history says.
-func Complete(kind, id string, v, before Value, today string) Value {
+// field that the customer did not have: an imported one is as its history says. Of open
+// kinds nothing is filled in.
+func (r Rules) Complete(kind, id string, v, before Value, today string) Value {
 	v = v.WithoutNulls()
-	fields := fieldsOf(kind)
+	fields := r.fieldsOf(kind)
 	members := make([]Member, 0, len(v.members)+len(fields)+2)
 	members = append(members, Member{"id", Text(id)}, Member{"object", Text(kind)})
 	for _, f := range fields {
 		if value, ok := v.Member(f.name); ok {
 			members = append(members, Member{f.name, value})
-		} else if kind == "customer" && hasField(before, f.name) {
+		} else if kind == "customer" && f.name != metadata && hasField(before, f.name) {
 			members = append(members, Member{f.name, Text(customerDefault(f.name, before, today))})
 		}
 	}

@@ -54,7 +54,7 @@ func checkSpace(opts Options) error {
 		return full
 	}
 	if err != nil {
-		return &DiskError{Dir: opts.Dir, Reason: "the free space cannot be found out", Remedy: "check the disk", Err: err}
+		return &DiskError{Dir: opts.Dir, Reason: "cannot determine free space", Remedy: "check the disk", Err: err}
 	}
 	if free < freeSpaceMin {
 		return &DiskError{
@@ -192,7 +192,7 @@ func (s *space) refusal(c kv.Class) error {
 		return full
 	}
 	if s.unable != nil {
-		return fmt.Errorf("%w: the free space cannot be found out: %w", kv.ErrUnavailable, s.unable)
+		return fmt.Errorf("%w: cannot determine free space: %w", kv.ErrUnavailable, s.unable)
 	}
 	_, need := s.has(c)
 	_, all := s.has(kv.Ordinary)
