@@ -74,6 +74,7 @@ const outline = `
 ## Webhooks
 ## The platform API
 ### Platform §4, §5: invitations, audit
+### Platform §7: own data
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner
