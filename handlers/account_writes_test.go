@@ -59,7 +59,7 @@ func TestAnAccountHasABudgetOfWrites(t *testing.T) {
 	other := h.User(t, "otto", "acct_other")
 	p := h.pair(t)
 	theirs := must.Get(h.IssueForPassword(t.Context(), store.By{}, h.client, other, store.ScopeUnstated))(t).AccessToken.Reveal()
-	e, _, err := h.Webhooks.Create(context.Background(), webhook.By{Account: h.account, Owner: webhook.Owner{Client: h.client.ID, User: h.user.Subject()}}, h.account, webhook.Settings{URL: "https://hooks.example/a"})
+	e, _, err := h.Webhooks.Create(context.Background(), webhook.By{Account: h.account, Owner: h.OwnerOf(t, h.client.ID, h.user)}, h.account, webhook.Settings{URL: "https://hooks.example/a"})
 	must.Do(t, err)
 	put := func(token string, n int) answer {
 		return h.bearer(t, http.MethodPut, fmt.Sprint("/api/resources/customer/c", n), token, fmt.Sprintf(`{"notes":"%s"}`, strings.Repeat("x", 10_000)))

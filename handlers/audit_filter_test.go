@@ -140,6 +140,7 @@ func TestAuditSaysWhoDidItAndToWhat(t *testing.T) {
 	backOffice, _ := h.Client(t, func(spec *store.ClientSpec) { spec.Name = "Back office" })
 	gone := store.Actor{ClientID: "gone", ClientName: "Former back office"}
 	for _, actor := range []store.Actor{{ClientID: backOffice.ID, ClientName: backOffice.Name}, gone} {
+		must.Get(h.DemoteUser(t.Context(), "mara"))(t)
 		must.Get(h.PromoteUser(store.WithActor(t.Context(), actor), "mara"))(t)
 	}
 	h.admin(t, "POST", "/admin/users/mara/demote", "")

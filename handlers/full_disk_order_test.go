@@ -43,7 +43,7 @@ func (h *house) bearer(t testing.TB, method, path, token, body string) answer {
 func tenantCase(name string, class kv.Class, method, path, body string) fullCase {
 	return fullCase{name, class, func(t *testing.T, h *house) func() answer {
 		p := h.pair(t)
-		e, _, err := h.Webhooks.Create(context.Background(), webhook.By{Account: h.account, Owner: webhook.Owner{Client: h.client.ID, User: h.user.Subject()}}, h.account, webhook.Settings{URL: "https://hooks.example/a"})
+		e, _, err := h.Webhooks.Create(context.Background(), webhook.By{Account: h.account, Owner: h.OwnerOf(t, h.client.ID, h.user)}, h.account, webhook.Settings{URL: "https://hooks.example/a"})
 		must.Do(t, err)
 		if a := h.bearer(t, http.MethodPut, "/api/resources/customer/kept", p.AccessToken, `{}`); a.StatusCode != http.StatusCreated {
 			t.Fatalf("a customer: %d %s", a.StatusCode, a.body)
@@ -129,7 +129,7 @@ var fullCases = []fullCase{
 	tenantCase("an endpoint disabled by its account", kv.Ending, http.MethodPost, "/api/webhook-endpoints/ENDPOINT/disable", `{}`),
 	tenantCase("an endpoint deleted by its account", kv.Ending, http.MethodDelete, "/api/webhook-endpoints/ENDPOINT", ``),
 	{"an endpoint disabled by the operator", kv.Ruling, func(t *testing.T, h *house) func() answer {
-		e, _, err := h.Webhooks.Create(context.Background(), webhook.By{Account: h.account, Owner: webhook.Owner{Client: h.client.ID, User: h.user.Subject()}}, h.account, webhook.Settings{URL: "https://hooks.example/a"})
+		e, _, err := h.Webhooks.Create(context.Background(), webhook.By{Account: h.account, Owner: h.OwnerOf(t, h.client.ID, h.user)}, h.account, webhook.Settings{URL: "https://hooks.example/a"})
 		must.Do(t, err)
 		return func() answer { return h.admin(t, http.MethodPost, "/admin/webhook-endpoints/"+e.ID+"/disable", ``) }
 	}},

@@ -60,7 +60,7 @@ const (
 func populate(t testing.TB, h *house) *neighbourhood {
 	t.Helper()
 	n := &neighbourhood{house: h, tokens: map[string]pair{}, codes: map[string]string{}}
-	_, code, err := h.CreateUserWithCode(context.Background(), "cleo", h.account)
+	_, code, err := h.CreateUser(context.Background(), store.UserSpec{Username: "cleo", Account: h.account, Code: true})
 	must.Do(t, err)
 	n.userCode = code.Reveal()
 	dora, otis := h.User(t, "dora", h.account), h.User(t, "otis", "acct_fernhollow")

@@ -146,7 +146,7 @@ func TestNewPassword(t *testing.T) {
 	})
 	t.Run("a_user_without_a_password_signs_in_nowhere_in_the_words_of_a_wrong_password", func(t *testing.T) {
 		h := parallelHouse(t)
-		_, code, err := h.CreateUserWithCode(t.Context(), "nora", h.account)
+		_, code, err := h.CreateUser(t.Context(), store.UserSpec{Username: "nora", Account: h.account, Code: true})
 		must.Do(t, err)
 		for _, password := range []string{"", code.Reveal(), storetest.Password} {
 			if text := words(t, h.stranger(t).signIn(t, "nora", password)); !strings.Contains(text, "That username and password do not match.") {

@@ -10,7 +10,7 @@ import (
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
-	"tollhouse/store/webhook"
+	"tollhouse/store/secret"
 )
 
 // Account owns resources and events; every user acts for one.
@@ -18,6 +18,7 @@ type Account struct {
 	ID        string
 	Name      string // for people; may be ""
 	CreatedAt time.Time
+	Revision  uint64 // rises with every change
 
 	// erasedSince is set while the account is being erased. Nothing may be recorded
 	// into it then.
@@ -35,7 +36,8 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 	if err := errors.Join(record.CheckAccountID(id), checkName("name", name, true)); err != nil {
 		return Account{}, err
 	}
-	a, line := Account{ID: id, Name: name, CreatedAt: s.Now()}, s.change(ctx, "account created")
+	var a Account
+	line := s.change(ctx, reasonAccountCreated)
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		_, err := tx.Get(record.AccountKey(id))
 		if err == nil {
@@ -44,6 +46,7 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 		if !record.IsAbsent(err) {
 			return err
 		}
+		a = s.newAccount(id, name)
 		return errors.Join(writeAccount(tx, a), line.ofAccount(tx, id))
 	})
 	if err != nil {
@@ -52,38 +55,85 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 	return a, nil
 }
 
+const reasonAccountCreated = "account created"
+
+func (s *Store) newAccount(id, name string) Account {
+	return Account{ID: id, Name: name, CreatedAt: s.Now(), Revision: secret.NewCount(s.random)}
+}
+
+// PutAccount creates an account, or gives one that exists the name, if one is given. Errors:
+// *InvalidError; ErrConflict if it is being erased; those of the guards.
+func (s *Store) PutAccount(ctx context.Context, id string, name *string, guards ...Guard) (a Account, created bool, err error) {
+	var named string
+	set(&named, name)
+	if err := errors.Join(record.CheckAccountID(id), checkName("name", named, true)); err != nil {
+		return Account{}, false, err
+	}
+	made, renamed := s.change(ctx, reasonAccountCreated), s.change(ctx, "account renamed")
+	err = s.db.Update(ctx, func(tx kv.Txn) error {
+		a, err = openAccount(tx, id)
+		if created = errors.Is(err, record.ErrNotFound); created {
+			a = s.newAccount(id, named)
+			return errors.Join(checks(guards).absent(), writeAccount(tx, a), made.ofAccount(tx, id))
+		}
+		if err == nil {
+			err = checks(guards).account(a)
+		}
+		if err != nil {
+			return err
+		}
+		was := a
+		set(&a.Name, name)
+		return saveAccount(tx, was, &a, renamed)
+	})
+	if err != nil {
+		return Account{}, false, fmt.Errorf("put account: %w", err)
+	}
+	return a, created, nil
+}
+
 // ensureAccount creates the account within tx if needed. It returns ErrConflict if the
 // account is being erased.
 func (s *Store) ensureAccount(tx kv.Txn, id string) error {
-	if err := record.CheckAccountID(id); err != nil {
-		return err
-	}
-	err := openAccount(tx, id)
-	if errors.Is(err, record.ErrNotFound) {
-		return writeAccount(tx, Account{ID: id, CreatedAt: s.Now()})
-	}
+	_, err := s.accountFor(tx, id, nil)
 	return err
 }
 
-// ensureAccountOf creates the account for which a client acts within tx if needed.
-func (s *Store) ensureAccountOf(tx kv.Txn, c Client) error {
+// accountFor returns the account of what is created within tx, and creates it if needed and the
+// guards let it. Errors: ErrConflict if it is being erased; ErrUnknownAccount.
+func (s *Store) accountFor(tx kv.Txn, id string, guards checks) (Account, error) {
+	if err := record.CheckAccountID(id); err != nil {
+		return Account{}, err
+	}
+	a, err := openAccount(tx, id)
+	isUnknown := errors.Is(err, record.ErrNotFound)
+	switch {
+	case guards.wantKnownAccount() && (isUnknown || errors.Is(err, record.ErrConflict)):
+		return Account{}, ErrUnknownAccount
+	case isUnknown:
+		a = s.newAccount(id, "")
+		return a, writeAccount(tx, a)
+	}
+	return a, err
+}
+
+// accountOf is accountFor of the account for which a client acts, if any.
+func (s *Store) accountOf(tx kv.Txn, c Client, guards checks) error {
 	if c.Account == "" {
 		return nil
 	}
-	return s.ensureAccount(tx, c.Account)
+	_, err := s.accountFor(tx, c.Account, guards)
+	return err
 }
 
-// openAccount checks that events may be recorded into the account. Errors:
+// openAccount returns an account into which events may be recorded. Errors:
 // ErrNotFound, and ErrConflict if it is being erased.
-func openAccount(tx kv.Txn, id string) error {
-	a, err := readAccount(tx, id)
-	if err != nil {
-		return err
+func openAccount(r kv.Reader, id string) (Account, error) {
+	a, err := readAccount(r, id)
+	if err == nil && !a.erasedSince.IsZero() {
+		err = fmt.Errorf("account is being erased: %w", record.ErrConflict)
 	}
-	if !a.erasedSince.IsZero() {
-		return fmt.Errorf("account is being erased: %w", record.ErrConflict)
-	}
-	return nil
+	return a, err
 }
 
 // FindAccount returns the account with that id. Errors: ErrNotFound.
@@ -110,19 +160,19 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Ac
 }
 
 // DeleteAccount erases an account: its resources, its events, and finally its record.
-// The tokens of clients that act for it are invalidated first.
-// It returns ErrConflict while the account has users, because they would keep
-// recording; afterwards nothing can be recorded into it. Erasing runs in batches; call
-// it again after an interruption, or during another call, which it joins. Errors:
-// ErrNotFound, also when another call has erased the account first; ErrConflict.
-func (s *Store) DeleteAccount(ctx context.Context, id string) error {
-	since, err := s.beginErasing(ctx, id)
+// It returns *AccountInUseError while the account has users or clients that act for it: they
+// would keep recording, and a later account of that id must not revive them. Afterwards nothing
+// can be recorded into it. Erasing runs in batches; call it again after an interruption, or during
+// another call, which it joins. Errors: ErrNotFound, also when another call has erased the account
+// first; *AccountInUseError; those of the guards.
+func (s *Store) DeleteAccount(ctx context.Context, id string, guards ...Guard) error {
+	since, err := s.beginErasing(ctx, id, guards)
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
 	still := func(r kv.Reader) error { return stillErasing(r, id, since) }
 	db := record.GuardedDB{DB: s.db, Check: still}
-	err = errors.Join(s.Webhooks.EndAccount(ctx, id, still), s.releaseClients(ctx, id, still))
+	err = s.Webhooks.EndAccount(ctx, id, still)
 	var owned []kv.Range
 	if err == nil {
 		owned, err = s.owned(ctx, id)
@@ -162,19 +212,32 @@ func stillErasing(r kv.Reader, id string, since time.Time) error {
 	return err
 }
 
-// beginErasing closes an account without users to writes and returns since when it is
-// closed. It looks for users before, so that an account in use stays open, and again
-// after: a user created since is seen, and one created later is refused.
-func (s *Store) beginErasing(ctx context.Context, id string) (since time.Time, err error) {
+// AccountInUseError means that an account has users, or clients that act for it.
+type AccountInUseError struct{ Clients bool } // and no users
+
+func (e *AccountInUseError) Error() string {
+	if e.Clients {
+		return "the account has clients that act for it"
+	}
+	return "the account has users"
+}
+
+// Is makes errors.Is(err, record.ErrConflict) true.
+func (e *AccountInUseError) Is(target error) bool { return target == record.ErrConflict }
+
+// beginErasing closes an account without users and clients to writes and returns since when it is
+// closed. It looks for them before, so that an account in use stays open, and again
+// after: one created since is seen, and one created later is refused.
+func (s *Store) beginErasing(ctx context.Context, id string, guards checks) (since time.Time, err error) {
 	err = s.mustBeUnused(ctx, id)
 	if err == nil {
-		if since, err = s.setErasing(ctx, id, s.Now()); err == nil {
+		if since, err = s.setErasing(ctx, id, s.Now(), guards); err == nil {
 			err = s.mustBeUnused(ctx, id)
 		}
 	}
-	if errors.Is(err, record.ErrConflict) {
+	if inUse := (*AccountInUseError)(nil); errors.As(err, &inUse) {
 		// Also what a killed attempt left behind.
-		_, openErr := s.setErasing(context.WithoutCancel(ctx), id, time.Time{})
+		_, openErr := s.setErasing(context.WithoutCancel(ctx), id, time.Time{}, nil)
 		err = errors.Join(err, openErr)
 	}
 	return since, err
@@ -205,7 +268,7 @@ func (s *Store) owned(ctx context.Context, id string) (owned []kv.Range, err err
 
 // setErasing sets since when the account is being erased, and returns it. One that is
 // being erased keeps its time; the zero time cancels.
-func (s *Store) setErasing(ctx context.Context, id string, since time.Time) (time.Time, error) {
+func (s *Store) setErasing(ctx context.Context, id string, since time.Time, guards checks) (time.Time, error) {
 	if record.CheckAccountID(id) != nil {
 		return time.Time{}, record.ErrNotFound
 	}
@@ -215,7 +278,9 @@ func (s *Store) setErasing(ctx context.Context, id string, since time.Time) (tim
 		line = s.change(ctx, "account deletion cancelled")
 	}
 	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {
-		a, err = readAccount(tx, id)
+		if a, err = readAccount(tx, id); err == nil {
+			err = guards.account(a)
+		}
 		if err != nil || since.IsZero() == a.erasedSince.IsZero() {
 			return err
 		}
@@ -225,51 +290,33 @@ func (s *Store) setErasing(ctx context.Context, id string, since time.Time) (tim
 	return a.erasedSince, err
 }
 
-const (
-	usersPageMax   = 500 // users read in one View
-	clientsPageMax = 500
-)
+const clientsPageMax = 500 // read in one View
 
-// mustBeUnused returns ErrConflict if the account has users.
+// mustBeUnused returns *AccountInUseError if the account has users, or clients that act for it.
 func (s *Store) mustBeUnused(ctx context.Context, id string) error {
-	after := ""
-	for {
-		users, err := s.ListUsers(ctx, after, usersPageMax)
-		if err != nil || len(users) == 0 {
-			return err
-		}
-		if slices.ContainsFunc(users, func(u User) bool { return u.Account == id }) {
-			return record.ErrConflict
-		}
-		after = users[len(users)-1].Canonical
+	if record.CheckAccountID(id) != nil {
+		return record.ErrNotFound
 	}
-}
-
-// releaseClients takes the account from the clients that act for it, invalidates their
-// tokens and disables their webhook endpoints. Only UpdateClient can restore it.
-func (s *Store) releaseClients(ctx context.Context, account string, still func(kv.Reader) error) error {
-	for after := ""; ; {
-		clients, err := s.ListClients(ctx, after, clientsPageMax)
-		if err != nil || len(clients) == 0 {
-			return err
+	users := record.AccountUsersKey(id).All()
+	users.KeysOnly, users.Limit = true, 1
+	err := s.db.View(ctx, func(r kv.Reader) error {
+		for range r.Scan(users) {
+			return &AccountInUseError{}
 		}
-		for _, c := range clients {
-			if after = c.ID; c.Account != account {
-				continue
-			}
-			_, err := s.endClient(ctx, c.ID, "client updated", func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
-				if c.Account == account {
-					c.Account = ""
-					c.Generation++
-					ends = webhook.AuthorizationEnded
-				}
-				return ends, still(tx)
-			})
-			if err != nil && !errors.Is(err, record.ErrNotFound) {
-				return err
-			}
+		return nil
+	})
+	for after := ""; err == nil; {
+		var clients []Client
+		clients, err = s.ListClients(ctx, after, clientsPageMax)
+		if slices.ContainsFunc(clients, func(c Client) bool { return c.Account == id }) {
+			return &AccountInUseError{Clients: true}
 		}
+		if len(clients) < clientsPageMax {
+			break
+		}
+		after = clients[len(clients)-1].ID
 	}
+	return err
 }
 
 func readAccount(r kv.Reader, id string) (Account, error) {
@@ -280,12 +327,22 @@ func writeAccount(tx kv.Txn, a Account) error {
 	return tx.Set(record.AccountKey(a.ID), encodeAccount(a), time.Time{})
 }
 
+// saveAccount writes an account that was changed, under a new revision, and the audit line. Without
+// a change it does nothing.
+func saveAccount(tx kv.Txn, was Account, a *Account, line changeLine) error {
+	if *a == was {
+		return nil
+	}
+	a.Revision++
+	return errors.Join(writeAccount(tx, *a), line.ofAccount(tx, a.ID))
+}
+
 func encodeAccount(a Account) []byte {
-	return record.NewEncoder(accountRecord).Str(a.Name).Time(a.CreatedAt).Time(a.erasedSince).B
+	return record.NewEncoder(accountRecord).Time(a.erasedSince).Uint(a.Revision).Str(a.Name).Time(a.CreatedAt).B
 }
 
 func decodeAccount(id string, v []byte) (Account, error) {
 	d := record.NewDecoder("account", accountRecord, v)
-	a := Account{ID: id, Name: d.Str(), CreatedAt: d.Time(), erasedSince: d.Time()}
+	a := Account{ID: id, erasedSince: d.Time(), Revision: d.Uint(), Name: d.Str(), CreatedAt: d.Time()}
 	return a, d.Done()
 }

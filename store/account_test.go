@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -78,8 +79,8 @@ func TestErasingNeverBeginsAnewFromTheFirstKey(t *testing.T) {
 				t.Errorf("%d keys under %q are left", n, tag)
 			}
 		}
-		// Users are listed before and after the account is closed.
-		db.lows = slices.DeleteFunc(db.lows, func(lo []byte) bool { return lo[0] == 'U' })
+		// Users and clients are listed before and after the account is closed.
+		db.lows = slices.DeleteFunc(db.lows, func(lo []byte) bool { return lo[0] == 'A' || lo[0] == 'c' })
 		if lo := db.twice(); lo != nil {
 			t.Errorf("two scans began at %q", lo)
 		}
@@ -109,7 +110,7 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 	f := storetest.New(t)
 	f.User(t, "bob", "acct_a")
 	refused(t, "DeleteAccount(with a user)", f.DeleteAccount(ctx, "acct_a"), record.ErrConflict)
-	if _, err := f.CreateUser(ctx, "carol", "acct_a", storetest.Password); err != nil {
+	if _, _, err := f.CreateUser(ctx, store.UserSpec{Username: "carol", Account: "acct_a", Password: storetest.Password}); err != nil {
 		t.Fatalf("CreateUser() after a refused erasure = %v", err)
 	}
 	// No update is made, so none can fail and leave the account closed.
@@ -127,19 +128,20 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 	f.Faults.OnUpdate(func(run func() error) error {
 		f.Faults.Repair()
 		err := run() // the first step of erasing
-		_, userErr := f.CreateUser(ctx, "dave", "acct_a", storetest.Password)
+		_, _, userErr := f.CreateUser(ctx, store.UserSpec{Username: "dave", Account: "acct_a", Password: storetest.Password})
 		_, changeErr := f.Events.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "customer", ID: "cus_1"}, snapshot.ObjectOf())
-		late = []error{userErr, changeErr}
+		_, _, clientErr := f.CreateClient(ctx, store.ClientSpec{Name: "Worker", Grants: []string{"client_credentials"}, Account: "acct_a"})
+		late = []error{userErr, changeErr, clientErr}
 		return err
 	})
 	must.Do(t, f.DeleteAccount(ctx, "acct_a"))
-	if len(late) != 2 {
+	if len(late) != 3 {
 		t.Fatal("no event was recorded during the erasure")
 	}
 	for _, err := range late {
 		refused(t, "a write while the account is erased", err, record.ErrConflict)
 	}
-	for _, tag := range []byte("ExnohaU") {
+	for _, tag := range []byte("ExnohaUA") {
 		if n := f.Count(t, tag); n != 0 {
 			t.Errorf("%d keys under %q are left", n, tag)
 		}
@@ -166,13 +168,9 @@ func overtakenDeletion(t *testing.T, step int) (overtaken bool) {
 	ctx := context.Background()
 	f := storetest.New(t)
 	f.Rest()
-	client, _ := f.Client(t, func(c *store.ClientSpec) { c.Account, c.Grants = "acct_a", []string{"client_credentials"} })
 	fill := func(s *store.Store, resource string) {
 		must.Get(s.Events.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_a", Kind: "plan", ID: resource}, snapshot.ObjectOf()))(t)
-		account := "acct_a"
-		c := must.Get(s.UpdateClient(ctx, client.ID, store.ClientChange{Account: &account}))(t)
-		owner := webhook.Owner{Client: c.ID, ClientGeneration: c.Generation}
-		_, _, err := s.Webhooks.Create(ctx, webhook.By{Account: account, Owner: owner}, account, webhook.Settings{URL: "https://hooks.example/a"})
+		_, _, err := s.Webhooks.Create(ctx, webhook.By{}, "acct_a", webhook.Settings{URL: "https://hooks.example/a"})
 		must.Do(t, err)
 		storetest.ImportLines(t, s, "acct_a", fmt.Sprintf(`{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, s.Now().Add(-30*time.Hour).Unix())) // counted by hour
 	}
@@ -237,4 +235,43 @@ func everything(t *testing.T, db kv.DB) map[string]string {
 		return nil
 	}))
 	return all
+}
+
+// Promise (Platform §3): an account with users or with clients bound to it is not deleted: a later
+// account of its name must not revive them
+func TestAnAccountInUseIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	f := storetest.New(t)
+	account := "acct_a"
+	bind := store.ClientChange{Grants: &[]string{"client_credentials"}, Account: &account}
+	var inUse *store.AccountInUseError
+	f.Client(t)
+	client, _ := f.Client(t)
+	must.Get(f.UpdateClient(ctx, client.ID, bind))(t)
+	if err := f.DeleteAccount(ctx, account); !errors.As(err, &inUse) || !inUse.Clients || !errors.Is(err, record.ErrConflict) {
+		t.Errorf("DeleteAccount(with a client) = %v", err)
+	}
+	bob := f.User(t, "bob", account)
+	if err := f.DeleteAccount(ctx, account); !errors.As(err, &inUse) || inUse.Clients {
+		t.Errorf("DeleteAccount(with a user) = %v", err)
+	}
+	must.Do(t, f.DeleteUser(ctx, bob.Subject()))
+	if c := must.Get(f.FindClient(ctx, client.ID))(t); c.Account != account {
+		t.Error("a refused deletion has changed the client")
+	}
+	// A client that is bound while the account is closed to writes.
+	must.Do(t, f.DeleteClient(ctx, client.ID))
+	late, _ := f.Client(t)
+	f.Faults.OnUpdate(func(run func() error) error {
+		f.Faults.Repair()
+		must.Get(f.UpdateClient(ctx, late.ID, bind))(t)
+		return run()
+	})
+	if err := f.DeleteAccount(ctx, account); !errors.As(err, &inUse) || !inUse.Clients {
+		t.Errorf("DeleteAccount(with a client bound in the meantime) = %v", err)
+	}
+	if _, err := f.IssueForClient(ctx, store.By{}, must.Get(f.FindClient(ctx, late.ID))(t), store.ScopeUnstated); err != nil {
+		t.Errorf("IssueForClient() after a refused erasure = %v", err)
+	}
 }

@@ -63,6 +63,17 @@ func (h household) changesOf(t *testing.T) []aChange {
 			_, err := s.CreateAccount(ctx, "acct_new", "New")
 			return err
 		}, isDone: func(s *store.Store) bool { _, err := s.FindAccount(ctx, "acct_new"); return err == nil }},
+		{reason: "account created", do: func(ctx context.Context, s *store.Store) error {
+			_, _, err := s.PutAccount(ctx, "acct_new", nil)
+			return err
+		}, isDone: func(s *store.Store) bool { _, err := s.FindAccount(ctx, "acct_new"); return err == nil }},
+		{reason: "account renamed", do: func(ctx context.Context, s *store.Store) error {
+			_, _, err := s.PutAccount(ctx, "acct_left", &name)
+			return err
+		}, isDone: func(s *store.Store) bool {
+			a, err := s.FindAccount(ctx, "acct_left")
+			return err == nil && a.Name == name
+		}},
 		{reason: "account deletion begun", do: deleteAccount, isDone: func(s *store.Store) bool {
 			if noAccount(s) {
 				return true
@@ -95,6 +106,10 @@ func (h household) changesOf(t *testing.T) []aChange {
 			_, _, err := s.RotateClientSecret(ctx, h.client.ID, false)
 			return err
 		}, isDone: client(func(c store.Client) bool { return c.Secrets() == 2 })},
+		{reason: "all of the client revoked", do: func(ctx context.Context, s *store.Store) error {
+			_, err := s.RevokeClient(ctx, h.client.ID)
+			return err
+		}, isDone: client(func(c store.Client) bool { return c.Generation != h.client.Generation })},
 		{reason: "client deletion begun", do: deleteClient, isDone: func(s *store.Store) bool {
 			c, err := s.FindClient(ctx, h.client.ID)
 			return err != nil || !c.DisabledAt.IsZero()
@@ -102,11 +117,11 @@ func (h household) changesOf(t *testing.T) []aChange {
 		{reason: "client deleted", do: deleteClient, isDone: absent(func(s *store.Store) error { _, err := s.FindClient(ctx, h.client.ID); return err })},
 
 		{reason: "user created", do: func(ctx context.Context, s *store.Store) error {
-			_, err := s.CreateUser(ctx, "olga", "acct_olga", storetest.Password)
+			_, _, err := s.CreateUser(ctx, store.UserSpec{Username: "olga", Account: "acct_olga", Password: storetest.Password})
 			return err
 		}, isDone: user("olga", exists)},
 		{reason: "code made", do: func(ctx context.Context, s *store.Store) error {
-			_, _, err := s.CreateUserWithCode(ctx, "olga", "acct_olga")
+			_, _, err := s.CreateUser(ctx, store.UserSpec{Username: "olga", Account: "acct_olga", Code: true})
 			return err
 		}, isDone: user("olga", exists)},
 		{reason: "code made", do: func(ctx context.Context, s *store.Store) error {
@@ -125,6 +140,14 @@ func (h household) changesOf(t *testing.T) []aChange {
 			_, err := s.EnableUser(ctx, "kim")
 			return err
 		}, isDone: user("kim", func(u store.User) bool { return u.DisabledAt.IsZero() })},
+		{reason: "user renamed", do: func(ctx context.Context, s *store.Store) error {
+			_, err := s.RenameUser(ctx, "mara", "maren")
+			return err
+		}, isDone: user("maren", exists)},
+		{reason: "all of the user revoked", do: func(ctx context.Context, s *store.Store) error {
+			_, err := s.RevokeUser(ctx, "mara")
+			return err
+		}, isDone: user("mara", func(u store.User) bool { return u.Generation != h.user.Generation })},
 		{reason: "user promoted", do: func(ctx context.Context, s *store.Store) error {
 			_, err := s.PromoteUser(ctx, "mara")
 			return err

@@ -170,7 +170,7 @@ func TestBackup(t *testing.T) {
 		for kind := range totals.Kinds {
 			kinds += kind
 		}
-		for _, kind := range "mcuUasSdkKfFWtrlhExno" {
+		for _, kind := range "mcuUaAsSdkKfFWtrlhExno" {
 			if !strings.ContainsRune(kinds, kind) {
 				t.Errorf("the fixture has no record of the kind %q, so it proves nothing of them", kind)
 			}
@@ -335,7 +335,22 @@ func TestCheckAll(t *testing.T) {
 		{"head_missing", remove('h'), "and no head"},
 		{"head_before_its_events", change('h', func(v []byte) []byte { clear(v[9:17]); return v }), "are outside the range of its head"},
 		{"user_without_a_name", remove('U'), "is missing from the list of names"},
-		{"name_without_a_user", remove('u'), "usernames have no user"},
+		{"name_without_a_user", remove('u'), "1 users are in the list of names or of an account only"},
+		{"user_with_two_names", func(t *testing.T, f *storetest.Fixture, tx kv.Txn) error {
+			_, id := first(t, f, 'U')
+			return tx.Set([]byte("Uzz\x00"), id, time.Time{})
+		}, "in the list of names twice"},
+		{"user_not_listed_by_account", remove('A'), "a name has a user who is in no account's list"},
+		{"account_lists_an_unknown_user", twin('A'), "1 users are in the list of names or of an account only"},
+		{"user_listed_by_another_account", func(t *testing.T, f *storetest.Fixture, tx kv.Txn) error {
+			k, _ := first(t, f, 'A')
+			return errors.Join(tx.Delete(k), tx.Set(append([]byte("Aacct_other\x00"), k[len(k)-16:]...), nil, time.Time{}))
+		}, "is missing from the list of the account's users"},
+		{"user_listed_by_two_accounts", func(t *testing.T, f *storetest.Fixture, tx kv.Txn) error {
+			k, _ := first(t, f, 'A')
+			return tx.Set(append([]byte("Aacct_other\x00"), k[len(k)-16:]...), nil, time.Time{})
+		}, "in the lists of two accounts"},
+		{"client_missing", remove('c'), "clients, and 1 are counted"},
 		{"session_not_listed", remove('S'), "a sign-in is not in its user's list"},
 		{"code_not_listed", remove('K'), "authorization code is not in its user's list"},
 		{"family_not_listed_by_client", remove('F'), "a family is not in its client's list"},

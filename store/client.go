@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type Client struct {
 	DisabledAt   time.Time
 	CreatedAt    time.Time
 	Generation   uint64 // codes and tokens carry it; raising it invalidates them all
+	Revision     uint64 // rises with every change
 	Account      string // for which it acts by the client_credentials grant; "" without it
 	// ConsentEpoch is stored with remembered consents; a new one invalidates them. It is
 	// zero if users are asked each time.
@@ -58,8 +60,13 @@ const (
 	clientSecretsMax = 2
 	clientIDPrefix   = "tollhouse_"
 	// ClientIDSizeMax limits a client id, in bytes.
-	ClientIDSizeMax = 64
+	ClientIDSizeMax = 255
+	// clientsMax limits the clients of a store: engines keep all in memory.
+	clientsMax = 100_000
 )
+
+// ErrTooManyClients means that the store has as many clients as it may have.
+var ErrTooManyClients = errors.New("too many clients")
 
 // Allows reports whether the client may use the grant.
 func (c Client) Allows(g Grant) bool { return slices.Contains(c.Grants, g) }
@@ -80,9 +87,54 @@ func (c Client) GrantScope(asked Scope) (Scope, bool) {
 }
 
 // CreateClient creates a client with a random id. Unless it is public, it also returns
-// the client's secret, which cannot be read again. Errors: *InvalidError.
-func (s *Store) CreateClient(ctx context.Context, spec ClientSpec) (Client, secret.Token, error) {
-	return s.createClient(ctx, s.newClientID(), spec, secret.New(s.random, secret.ClientSecret), false)
+// the client's secret, which cannot be read again. Errors: *InvalidError, ErrTooManyClients, those
+// of the guards.
+func (s *Store) CreateClient(ctx context.Context, spec ClientSpec, guards ...Guard) (Client, secret.Token, error) {
+	return s.createClient(ctx, s.newClientID(), spec, secret.New(s.random, secret.ClientSecret), false, guards)
+}
+
+// PutClient replaces the settings of a client, or creates it if there is none of that id, as
+// CreateClient does. A client stays public or confidential. Errors: *InvalidError,
+// ErrTooManyClients, those of the guards; ErrConflict if others kept creating and deleting it.
+func (s *Store) PutClient(ctx context.Context, id string, spec ClientSpec, guards ...Guard) (c Client, sec secret.Token, created bool, err error) {
+	for range putAttemptsMax {
+		c, err = s.changeSpec(ctx, id, guards, func(now ClientSpec) (ClientSpec, error) {
+			if now.Public != spec.Public {
+				return spec, record.Invalid("public", "create another client", "a client stays public or confidential")
+			}
+			return spec, nil
+		})
+		if !errors.Is(err, record.ErrNotFound) {
+			return c, secret.Token{}, false, err
+		}
+		if err := errors.Join(checkNewClientID(id), checks(guards).absent()); err != nil {
+			return Client{}, secret.Token{}, false, err
+		}
+		c, sec, err = s.createClient(ctx, id, spec, secret.New(s.random, secret.ClientSecret), false, guards)
+		if !errors.Is(err, record.ErrExists) {
+			return c, sec, true, err
+		}
+	}
+	return Client{}, secret.Token{}, false, fmt.Errorf("put client: %w", record.ErrConflict)
+}
+
+// putAttemptsMax bounds how often PutClient looks again after another request has created or
+// deleted the client.
+const putAttemptsMax = 5
+
+// checkNewClientID checks an id that the caller chose.
+func checkNewClientID(id string) error {
+	if strings.HasPrefix(id, clientIDPrefix) {
+		return record.Invalid("client_id", "choose another id, or create the client without one", "ids that begin with %s are drawn by the server", clientIDPrefix)
+	}
+	return checkClientID(id)
+}
+
+func checkClientID(id string) error {
+	if !isClientID(id) {
+		return record.Invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters and is not . or ..", ClientIDSizeMax)
+	}
+	return nil
 }
 
 func (s *Store) newClientID() string { return clientIDPrefix + strings.ToLower(secret.Text(s.random)) }
@@ -93,15 +145,15 @@ func (s *Store) CreateFixedClient(ctx context.Context, id string, sec secret.Tok
 	if id == "" {
 		id = s.newClientID()
 	}
-	if !isClientID(id) {
-		return Client{}, record.Invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters", ClientIDSizeMax)
+	if err := checkClientID(id); err != nil {
+		return Client{}, err
 	}
-	c, _, err := s.createClient(ctx, id, spec, sec, s.fixtures)
+	c, _, err := s.createClient(ctx, id, spec, sec, s.fixtures, nil)
 	return c, err
 }
 
-func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, sec secret.Token, fixture bool) (Client, secret.Token, error) {
-	c := Client{ID: id, CreatedAt: s.Now()}
+func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, sec secret.Token, fixture bool, guards checks) (Client, secret.Token, error) {
+	c := Client{ID: id, CreatedAt: s.Now(), Generation: secret.NewCount(s.random), Revision: secret.NewCount(s.random)}
 	if err := c.apply(spec, secret.NewID(nil), fixture); err != nil {
 		return Client{}, secret.Token{}, err
 	}
@@ -124,10 +176,17 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 				return err
 			}
 		}
-		if err := s.ensureAccountOf(tx, c); err != nil {
+		if err := errors.Join(guards.becomes(c), s.accountOf(tx, c, guards)); err != nil {
 			return err
 		}
-		return errors.Join(writeClient(tx, c), line.ofClient(tx, c.ID))
+		count, err := countClientChange(tx, 1)
+		if err == nil && count > s.clientsMax {
+			err = ErrTooManyClients
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(tx.Set(record.ClientKey(c.ID), encodeClient(c), time.Time{}), line.ofClient(tx, c.ID))
 	})
 	if err != nil {
 		return Client{}, secret.Token{}, fmt.Errorf("create client: %w", err)
@@ -166,24 +225,20 @@ func (s *Store) ListClients(ctx context.Context, after string, limit int) ([]Cli
 }
 
 // UpdateClient changes a client. Its webhook endpoints are disabled if it no longer acts for
-// the account or may no longer create endpoints. Errors: *InvalidError, ErrNotFound.
-func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange) (Client, error) {
+// the account or may no longer create endpoints. Errors: *InvalidError, ErrNotFound, those of the
+// guards.
+func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange, guards ...Guard) (Client, error) {
+	return s.changeSpec(ctx, id, guards, change.of)
+}
+
+// changeSpec gives a client the description that next returns for its present one.
+func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next func(ClientSpec) (ClientSpec, error)) (Client, error) {
 	epoch := secret.NewID(nil)
-	return s.endClient(ctx, id, "client updated", func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
-		spec, account := c.spec(), c.Account
-		set(&spec.Name, change.Name)
-		uris, err := change.redirectURIs(spec.RedirectURIs)
+	return s.endClient(ctx, id, "client updated", guards, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
+		account := c.Account
+		spec, err := next(c.spec())
 		if err != nil {
 			return "", err
-		}
-		spec.RedirectURIs = uris
-		set(&spec.Grants, change.Grants)
-		set(&spec.Scopes, change.Scopes)
-		set(&spec.Introspect, change.Introspect)
-		set(&spec.Consent, change.Consent)
-		set(&spec.Account, change.Account)
-		if change.Account == nil && !slices.Contains(spec.Grants, string(GrantClientCredentials)) {
-			spec.Account = ""
 		}
 		if err := c.apply(spec, epoch, false); err != nil {
 			return "", err
@@ -195,19 +250,19 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 			c.Generation++ // its tokens act for the account of before
 			ends = webhook.AuthorizationEnded
 		}
-		return ends, s.ensureAccountOf(tx, *c)
+		return ends, s.accountOf(tx, *c, guards)
 	})
 }
 
 // DisableClient disables a client and its webhook endpoints and invalidates its codes and
 // tokens. It is idempotent.
-// Errors: ErrNotFound.
-func (s *Store) DisableClient(ctx context.Context, id string) (Client, error) {
-	return s.disableClient(ctx, id, "client disabled")
+// Errors: ErrNotFound, those of the guards.
+func (s *Store) DisableClient(ctx context.Context, id string, guards ...Guard) (Client, error) {
+	return s.disableClient(ctx, id, "client disabled", guards)
 }
 
-func (s *Store) disableClient(ctx context.Context, id, reason string) (Client, error) {
-	return s.endClient(ctx, id, reason, func(_ kv.Txn, c *Client) (webhook.Reason, error) {
+func (s *Store) disableClient(ctx context.Context, id, reason string, guards checks) (Client, error) {
+	return s.endClient(ctx, id, reason, guards, func(_ kv.Txn, c *Client) (webhook.Reason, error) {
 		if c.DisabledAt.IsZero() {
 			c.DisabledAt = s.Now()
 			c.Generation++
@@ -217,40 +272,59 @@ func (s *Store) disableClient(ctx context.Context, id, reason string) (Client, e
 }
 
 // EnableClient enables a client again, without its old codes and tokens. Errors:
-// ErrNotFound.
-func (s *Store) EnableClient(ctx context.Context, id string) (Client, error) {
-	return s.changeClient(ctx, id, "client enabled", func(_ kv.Txn, c *Client) error {
-		c.DisabledAt = time.Time{}
-		return nil
-	})
-}
-
-// changeClient is for operators: it may revoke what the client has, even when the disk is full.
-// The audit line has the reason.
-func (s *Store) changeClient(ctx context.Context, id, reason string, change func(kv.Txn, *Client) error) (c Client, err error) {
+// ErrNotFound, those of the guards.
+func (s *Store) EnableClient(ctx context.Context, id string, guards ...Guard) (c Client, err error) {
 	if !isClientID(id) {
-		return Client{}, fmt.Errorf("change client: %w", record.ErrNotFound)
+		return Client{}, fmt.Errorf("enable client: %w", record.ErrNotFound)
 	}
-	line := s.change(ctx, reason)
-	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
-		if c, err = readClient(tx, id); err != nil {
-			return err
-		}
-		if err := change(tx, &c); err != nil {
-			return err
-		}
-		return errors.Join(writeClient(tx, c), line.ofClient(tx, id))
+	line := s.change(ctx, "client enabled")
+	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {
+		c, err = checks(guards).changeClient(tx, id, line, func(c *Client) error {
+			c.DisabledAt = time.Time{}
+			return nil
+		})
+		return err
 	})
 	if err != nil {
-		return Client{}, fmt.Errorf("change client: %w", err)
+		return Client{}, fmt.Errorf("enable client: %w", err)
 	}
 	return c, nil
 }
 
-// endClient is changeClient for a change that may invalidate the client's tokens or its right
-// to have events pushed. It then disables the client's webhook endpoints, for the reason that change
-// returns.
-func (s *Store) endClient(ctx context.Context, id, reason string, change func(kv.Txn, *Client) (webhook.Reason, error)) (c Client, err error) {
+// RevokeClient invalidates the codes and tokens of a client and disables its webhook endpoints.
+// Errors: ErrNotFound, those of the guards.
+func (s *Store) RevokeClient(ctx context.Context, id string, guards ...Guard) (Client, error) {
+	return s.endClient(ctx, id, "all of the client revoked", guards, func(_ kv.Txn, c *Client) (webhook.Reason, error) {
+		c.Generation++
+		return webhook.AuthorizationEnded, nil
+	})
+}
+
+// changeClient changes a client within tx, if the guards hold before and after, and writes the audit
+// line. Without a change it writes nothing.
+func (cs checks) changeClient(tx kv.Txn, id string, line changeLine, change func(*Client) error) (Client, error) {
+	c, err := readClient(tx, id)
+	if err == nil {
+		err = cs.client(c)
+	}
+	was := encodeClient(c)
+	if err == nil {
+		err = change(&c)
+	}
+	if err == nil {
+		err = cs.becomes(c)
+	}
+	if err != nil || bytes.Equal(was, encodeClient(c)) {
+		return c, err
+	}
+	c.Revision++
+	return c, errors.Join(writeClient(tx, c), line.ofClient(tx, id))
+}
+
+// endClient is for a change by an operator, even when the disk is full, that may invalidate the
+// client's tokens or its right to have events pushed. It then disables the client's webhook
+// endpoints, for the reason that change returns.
+func (s *Store) endClient(ctx context.Context, id, reason string, guards checks, change func(kv.Txn, *Client) (webhook.Reason, error)) (c Client, err error) {
 	if !isClientID(id) {
 		return Client{}, fmt.Errorf("end client: %w", record.ErrNotFound)
 	}
@@ -260,13 +334,11 @@ func (s *Store) endClient(ctx context.Context, id, reason string, change func(kv
 	}
 	line := s.change(ctx, reason)
 	err = s.revoke(ctx, kv.Ruling, line.By, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
-		if c, err = readClient(tx, id); err != nil {
+		var ends webhook.Reason
+		c, err = guards.changeClient(tx, id, line, func(c *Client) (err error) {
+			ends, err = change(tx, c)
 			return err
-		}
-		ends, err := change(tx, &c)
-		if err == nil {
-			err = errors.Join(writeClient(tx, c), line.ofClient(tx, id))
-		}
+		})
 		if err != nil || ends == "" {
 			return err
 		}
@@ -280,19 +352,31 @@ func (s *Store) endClient(ctx context.Context, id, reason string, change func(kv
 
 // DeleteClient deletes a client. It is disabled first, which invalidates its codes and tokens
 // immediately, and its record is deleted last, so that a failed deletion can be repeated. Errors:
-// ErrNotFound.
-func (s *Store) DeleteClient(ctx context.Context, id string) error {
-	_, err := s.disableClient(ctx, id, "client deletion begun")
+// ErrNotFound, those of the guards, also in between: then the client stays disabled.
+func (s *Store) DeleteClient(ctx context.Context, id string, guards ...Guard) error {
+	disabled, err := s.disableClient(ctx, id, "client deletion begun", guards)
+	later := laterOf(guards)
+	db := record.GuardedDB{DB: s.db, Check: func(r kv.Reader) error {
+		c, err := readClient(r, id)
+		if err == nil && (!c.CreatedAt.Equal(disabled.CreatedAt) || !c.DisabledAt.Equal(disabled.DisabledAt)) {
+			// Another deletion may have finished, and a new client may have that id.
+			err = record.ErrConflict
+		}
+		if err == nil {
+			err = later.client(c)
+		}
+		return err
+	}}
 	if err == nil {
-		err = s.deleteFamilies(ctx, record.ClientFamiliesKey(id))
+		err = deleteFamilies(ctx, db, record.ClientFamiliesKey(id))
 	}
 	if err == nil {
 		line := s.change(ctx, "client deleted")
-		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
-			if _, err := readClient(tx, id); err != nil {
+		err = record.UpdateAs(ctx, db, kv.Ruling, func(tx kv.Txn) error {
+			if _, err := countClientChange(tx, -1); err != nil {
 				return err
 			}
-			return errors.Join(countClientChange(tx), record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id)), line.ofClient(tx, id))
+			return errors.Join(record.DeleteKeys(tx, record.ClientKey(id), record.ClientUseKey(id)), line.ofClient(tx, id))
 		})
 	}
 	if err != nil {
@@ -304,7 +388,7 @@ func (s *Store) DeleteClient(ctx context.Context, id string) error {
 // isClientID reports whether id has the form of a client id. Others are refused before
 // the store is read.
 func isClientID(id string) bool {
-	if id == "" || len(id) > ClientIDSizeMax {
+	if id == "" || len(id) > ClientIDSizeMax || id == "." || id == ".." {
 		return false
 	}
 	for i := range len(id) {
@@ -320,7 +404,7 @@ func readClient(r kv.Reader, id string) (Client, error) {
 }
 
 func writeClient(tx kv.Txn, c Client) error {
-	if err := countClientChange(tx); err != nil {
+	if _, err := countClientChange(tx, 0); err != nil {
 		return err
 	}
 	return tx.Set(record.ClientKey(c.ID), encodeClient(c), time.Time{})
@@ -342,7 +426,7 @@ func encodeClient(c Client) []byte {
 		e.Hash(s.hash)
 		e.Time(s.createdAt)
 	}
-	return e.ID(c.ConsentEpoch).Str(c.Account).B
+	return e.ID(c.ConsentEpoch).Str(c.Account).Uint(c.Revision).B
 }
 
 func decodeClient(id string, v []byte) (Client, error) {
@@ -360,7 +444,7 @@ func decodeClient(id string, v []byte) (Client, error) {
 	for range min(n, clientSecretsMax) {
 		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), createdAt: d.Time()})
 	}
-	c.ConsentEpoch, c.Account = d.ID(), d.Str()
+	c.ConsentEpoch, c.Account, c.Revision = d.ID(), d.Str(), d.Uint()
 	return c, d.Done()
 }
 

@@ -54,10 +54,10 @@ func (c Client) Secrets() int { return len(c.secrets) }
 // previous secret stays valid, so that deployments can move one by one; an older one is
 // dropped. With revoke, the previous secret and all codes and tokens of the client become
 // invalid immediately, and its webhook endpoints are disabled.
-// Errors: ErrNotFound, *InvalidError for a public client.
-func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool) (Client, secret.Token, error) {
+// Errors: ErrNotFound, *InvalidError for a public client, those of the guards.
+func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool, guards ...Guard) (Client, secret.Token, error) {
 	sec := secret.New(s.random, secret.ClientSecret)
-	c, err := s.endClient(ctx, id, "client secret rotated", func(_ kv.Txn, c *Client) (ends webhook.Reason, err error) {
+	c, err := s.endClient(ctx, id, "client secret rotated", guards, func(_ kv.Txn, c *Client) (ends webhook.Reason, err error) {
 		if c.Public {
 			return "", record.Invalid("client_id", "a public client uses PKCE instead", "the client is public and has no secret")
 		}

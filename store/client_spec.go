@@ -158,6 +158,25 @@ func (c *Client) checkRedirectURIs(spec ClientSpec, grants []Grant, fixture bool
 	return nil
 }
 
+// of returns a client's description after the change.
+func (c ClientChange) of(spec ClientSpec) (ClientSpec, error) {
+	uris, err := c.redirectURIs(spec.RedirectURIs)
+	if err != nil {
+		return spec, err
+	}
+	spec.RedirectURIs = uris
+	set(&spec.Name, c.Name)
+	set(&spec.Grants, c.Grants)
+	set(&spec.Scopes, c.Scopes)
+	set(&spec.Introspect, c.Introspect)
+	set(&spec.Consent, c.Consent)
+	set(&spec.Account, c.Account)
+	if c.Account == nil && !slices.Contains(spec.Grants, string(GrantClientCredentials)) {
+		spec.Account = ""
+	}
+	return spec, nil
+}
+
 // redirectURIs returns the list after the change.
 func (c ClientChange) redirectURIs(now []string) ([]string, error) {
 	if c.RedirectURIs != nil {

@@ -124,8 +124,8 @@ func endWebhooks(tx kv.Txn, n *webhook.Ending, f family) error {
 }
 
 // deleteFamilies deletes an index and the families in it.
-func (s *Store) deleteFamilies(ctx context.Context, index record.Key) error {
-	err := s.deleteIndexed(ctx, index, func(rest []byte) [][]byte {
+func deleteFamilies(ctx context.Context, db kv.DB, index record.Key) error {
+	err := deleteIndexed(ctx, db, index, func(rest []byte) [][]byte {
 		return [][]byte{append(record.NewKey(record.TagFamily), rest...)}
 	})
 	if err != nil {

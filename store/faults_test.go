@@ -58,15 +58,12 @@ func keepHouse(t *testing.T) household {
 	_, code, err := f.CreateUserCode(ctx, "nils")
 	must.Do(t, err)
 	h.userCode = code
-	_, _, err = f.Webhooks.Create(ctx, webhook.By{Account: "acct_larkspur", Owner: webhook.Owner{Client: h.client.ID, User: h.user.Subject()}}, "acct_larkspur", webhook.Settings{URL: "https://hooks.example/in"})
+	_, _, err = f.Webhooks.Create(ctx, webhook.By{Account: "acct_larkspur", Owner: f.OwnerOf(t, h.client.ID, h.user)}, "acct_larkspur", webhook.Settings{URL: "https://hooks.example/in"})
 	must.Do(t, err)
 	must.Get(f.CreateAccount(ctx, "acct_left", "Left"))(t)
 	for _, ago := range []time.Duration{0, 30 * time.Hour} { // the older is counted by hour
 		storetest.ImportLines(t, f.Store, "acct_left", fmt.Sprintf(`{"type":"plan.created","resource":"p1","eventData":{"object":{}},"createdAt":%d}`, f.Now().Add(-ago).Unix()))
 	}
-	acts, grants := "acct_left", []string{"client_credentials"}
-	third, _ := f.Client(t)
-	must.Get(f.UpdateClient(ctx, third.ID, store.ClientChange{Account: &acts, Grants: &grants}))(t)
 	must.Do(t, f.RecordBackup(ctx, store.BackupMade{Created: f.Now(), File: "-"}, store.By{}))
 	must.Do(t, f.UpdateCertificate(ctx, "pay.example", []byte(canaryKey)))
 	f.Flush(ctx)
@@ -141,6 +138,10 @@ func (h household) calls(t *testing.T) []storetest.Call {
 	}
 	return []storetest.Call{
 		{Name: "CreateAccount", Run: func(ctx ctxt, s st) (any, error) { return s.CreateAccount(ctx, "acct_new", "New") }},
+		{Name: "PutAccount", Run: func(ctx ctxt, s st) (any, error) {
+			a, _, err := s.PutAccount(ctx, "acct_left", &name)
+			return a, err
+		}},
 		{Name: "FindAccount", Run: func(ctx ctxt, s st) (any, error) { return s.FindAccount(ctx, "acct_left") }},
 		{Name: "ListAccounts", Run: func(ctx ctxt, s st) (any, error) { return s.ListAccounts(ctx, "", 9) }},
 		{Name: "DeleteAccount", InSteps: true, Remakes: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteAccount(ctx, "acct_left") }},
@@ -149,6 +150,11 @@ func (h household) calls(t *testing.T) []storetest.Call {
 			c, _, err := s.CreateClient(ctx, store.ClientSpec{Name: "New", RedirectURIs: []string{storetest.CallbackURI}, Account: "acct_new", Grants: []string{"authorization_code", "client_credentials"}})
 			return c.ID, err
 		}},
+		{Name: "PutClient", InSteps: true, Seals: true, Run: func(ctx ctxt, s st) (any, error) {
+			c, _, _, err := s.PutClient(ctx, h.client.ID, store.ClientSpec{Name: name, RedirectURIs: []string{storetest.CallbackURI}})
+			return c.Name, err
+		}},
+		{Name: "RevokeClient", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.RevokeClient(ctx, h.client.ID) }},
 		{Name: "FindClient", Run: func(ctx ctxt, s st) (any, error) { return s.FindClient(ctx, h.client.ID) }},
 		{Name: "ListClients", Run: func(ctx ctxt, s st) (any, error) { return s.ListClients(ctx, "", 9) }},
 		{Name: "UpdateClient", InSteps: true, Seals: true, Run: func(ctx ctxt, s st) (any, error) {
@@ -167,11 +173,11 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "LatestUses", Run: func(ctx ctxt, s st) (any, error) { return s.LatestUses(ctx, h.client.ID, h.own.ID) }},
 
 		{Name: "CreateUser", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
-			u, err := s.CreateUser(ctx, "olga", "acct_olga", storetest.Password)
+			u, _, err := s.CreateUser(ctx, store.UserSpec{Username: "olga", Account: "acct_olga", Password: storetest.Password})
 			return u.ID, err
 		}},
 		{Name: "CreateUserWithCode", Run: func(ctx ctxt, s st) (any, error) {
-			u, _, err := s.CreateUserWithCode(ctx, "olga", "acct_olga")
+			u, _, err := s.CreateUser(ctx, store.UserSpec{Username: "olga", Account: "acct_olga", Code: true})
 			return u.ID, err
 		}},
 		{Name: "CreateUserCode", Run: func(ctx ctxt, s st) (any, error) {
@@ -184,6 +190,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		}},
 		{Name: "FindUser", Run: func(ctx ctxt, s st) (any, error) { return s.FindUser(ctx, "mara") }},
 		{Name: "FindUserBySubject", Run: func(ctx ctxt, s st) (any, error) { return s.FindUserBySubject(ctx, h.user.Subject()) }},
+		{Name: "ListUsersByID", Run: func(ctx ctxt, s st) (any, error) { return s.ListUsersByID(ctx, "acct_larkspur", "", 9) }},
 		{Name: "ListUsers", Run: func(ctx ctxt, s st) (any, error) { return s.ListUsers(ctx, "", 9) }},
 		{Name: "AuthenticateUser", Run: func(ctx ctxt, s st) (any, error) {
 			return s.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
@@ -193,8 +200,10 @@ func (h household) calls(t *testing.T) []storetest.Call {
 			token, _, err := s.ChangePassword(ctx, store.PasswordChange{User: h.user, Session: h.session, New: setByCode, EndAll: true})
 			return token, err
 		}},
-		{Name: "DisableUser", InSteps: true, Run: user((*store.Store).DisableUser)},
-		{Name: "EnableUser", Run: user((*store.Store).EnableUser)},
+		{Name: "DisableUser", InSteps: true, Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.DisableUser(ctx, name) })},
+		{Name: "EnableUser", Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.EnableUser(ctx, name) })},
+		{Name: "RevokeUser", InSteps: true, Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.RevokeUser(ctx, name) })},
+		{Name: "RenameUser", Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.RenameUser(ctx, name, "maren") })},
 		{Name: "PromoteUser", Run: user((*store.Store).PromoteUser)},
 		{Name: "DeleteUser", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteUser(ctx, "mara") }},
 		{Name: "LatestSignIns", Run: func(ctx ctxt, s st) (any, error) { return s.LatestSignIns(ctx, h.user) }},
@@ -325,7 +334,7 @@ func fixtureCalls(sec secret.Token) []storetest.Call {
 			return s.CreateFixedClient(ctx, "mine", sec, store.ClientSpec{Name: "Mine", RedirectURIs: []string{"http://app.example/cb"}})
 		}},
 		{Name: "CreateFixtureUser", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
-			u, err := s.CreateFixtureUser(ctx, "mine", "acct_mine", "pw")
+			u, err := s.CreateFixtureUser(ctx, store.UserSpec{Username: "mine", Account: "acct_mine", Password: "pw"})
 			return u.ID, err
 		}},
 		{Name: "IssueFixture", Run: func(ctx ctxt, s st) (any, error) {

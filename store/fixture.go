@@ -67,12 +67,13 @@ func (c *Client) isFixture(sec secret.Token) bool {
 
 // CreateFixtureUser is CreateUser with a password of any length from 1 to 1,024 bytes.
 // Errors: *InvalidError, ErrExists, ErrBusy.
-func (s *Store) CreateFixtureUser(ctx context.Context, username, account, password string, roles ...Role) (User, error) {
-	if n := len(secret.PreparePassword(password)); n < 1 || n > secret.PasswordSizeMax {
+func (s *Store) CreateFixtureUser(ctx context.Context, spec UserSpec) (User, error) {
+	if n := len(secret.PreparePassword(spec.Password)); n < 1 || n > secret.PasswordSizeMax {
 		return User{}, record.Invalid("password", "", "a password has 1 to %d bytes; this one has %d", secret.PasswordSizeMax, n)
 	}
-	weak := CheckPassword(password) != nil
-	return s.createUserWith(ctx, username, account, password, weak, roles...)
+	weak := CheckPassword(spec.Password) != nil
+	u, _, err := s.createUser(ctx, spec, weak, nil)
+	return u, err
 }
 
 // ParseToken is [secret.Parse]. A store with fixtures takes any text, because any may

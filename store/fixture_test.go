@@ -45,7 +45,7 @@ func TestFixturesAreTakenAsTheyAre(t *testing.T) {
 			t.Errorf("AuthenticateClient(%q) = %v, want a mismatch", wrong, err)
 		}
 	}
-	must.Get(g.CreateFixtureUser(ctx, "bob", "acct_1", "pw"))(t)
+	must.Get(g.CreateFixtureUser(ctx, store.UserSpec{Username: "bob", Account: "acct_1", Password: "pw"}))(t)
 	if _, err := g.AuthenticateUser(ctx, secret.Caller{}, "bob", "pw"); err != nil {
 		t.Errorf("AuthenticateUser() = %v", err)
 	}
@@ -61,7 +61,7 @@ func TestFixturesAreTakenAsTheyAre(t *testing.T) {
 		if !errors.As(err, &bad) {
 			t.Errorf("UpdateClient() = %v, want it refused", err)
 		}
-		if _, err := g.CreateUser(ctx, "eve", "acct_1", "pw"); !errors.As(err, &bad) {
+		if _, _, err := g.CreateUser(ctx, store.UserSpec{Username: "eve", Account: "acct_1", Password: "pw"}); !errors.As(err, &bad) {
 			t.Errorf("CreateUser() = %v, want it refused", err)
 		}
 		if _, _, err := g.CreateClient(ctx, store.ClientSpec{Name: "B", RedirectURIs: uris}); !errors.As(err, &bad) {
@@ -87,7 +87,7 @@ func TestFixturesHaveRules(t *testing.T) {
 	}
 	for _, password := range []string{"", strings.Repeat("p", 1025)} {
 		var bad *record.InvalidError
-		if _, err := g.CreateFixtureUser(ctx, "bob", "acct_1", password); !errors.As(err, &bad) || bad.Field != "password" {
+		if _, err := g.CreateFixtureUser(ctx, store.UserSpec{Username: "bob", Account: "acct_1", Password: password}); !errors.As(err, &bad) || bad.Field != "password" {
 			t.Errorf("a password of %d bytes: %v, want it refused", len(password), err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestFixturesHaveRules(t *testing.T) {
 func TestStoreWithoutFixturesTakesNone(t *testing.T) {
 	t.Parallel()
 	g, ctx := storetest.New(t), t.Context()
-	if _, err := g.CreateFixtureUser(ctx, "bob", "acct_1", "pw"); err == nil {
+	if _, err := g.CreateFixtureUser(ctx, store.UserSpec{Username: "bob", Account: "acct_1", Password: "pw"}); err == nil {
 		t.Error("CreateFixtureUser() = nil")
 	}
 	if _, err := g.CreateFixedClient(ctx, "app", fixtureSecret(t, "s3cret"), store.ClientSpec{Name: "A", RedirectURIs: []string{"http://app/cb"}}); err == nil {
@@ -117,7 +117,7 @@ func TestFixturesMarkTheStore(t *testing.T) {
 	harmless := func(t *testing.T, g *storetest.Fixture) {
 		c, err := g.CreateFixedClient(t.Context(), "demo", secret.New(nil, secret.ClientSecret), store.ClientSpec{Name: "A", RedirectURIs: []string{storetest.CallbackURI}})
 		must.Do(t, err)
-		u := must.Get(g.CreateFixtureUser(t.Context(), "mara", "acct_1", storetest.Password))(t)
+		u := must.Get(g.CreateFixtureUser(t.Context(), store.UserSpec{Username: "mara", Account: "acct_1", Password: storetest.Password}))(t)
 		must.Get(g.IssueFixture(t.Context(), store.TokenSpec{Client: c, User: u}))(t)
 	}
 	cases := map[string]struct {
@@ -134,7 +134,7 @@ func TestFixturesMarkTheStore(t *testing.T) {
 			return err
 		}, true},
 		"a_password": {func(t *testing.T, g *storetest.Fixture) error {
-			_, err := g.CreateFixtureUser(t.Context(), "bob", "acct_1", "pw")
+			_, err := g.CreateFixtureUser(t.Context(), store.UserSpec{Username: "bob", Account: "acct_1", Password: "pw"})
 			return err
 		}, true},
 		"a_token": {func(t *testing.T, g *storetest.Fixture) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -67,7 +68,7 @@ func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
 	g := newGrant(t)
 	g.User(t, "nils", "acct_larkspur")
 	must.Get(g.DisableUser(context.Background(), "nils"))(t)
-	_, _, err := g.CreateUserWithCode(context.Background(), "nora", "acct_larkspur")
+	_, _, err := g.CreateUser(context.Background(), store.UserSpec{Username: "nora", Account: "acct_larkspur", Code: true})
 	must.Do(t, err)
 	cost := func(t *testing.T, username, password string, want uint64) {
 		t.Helper()

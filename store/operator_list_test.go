@@ -383,20 +383,6 @@ func TestInspect(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a_client's_own_token_ends_with_its_account", func(t *testing.T) {
-		g := parallelGrant(t)
-		acts, _ := g.Client(t, func(c *store.ClientSpec) { c.Account, c.Grants = "acct_own", []string{"client_credentials"} })
-		issued := must.Get(g.IssueForClient(ctx, store.By{}, acts, store.ScopeUnstated))(t)
-		g.CutAt(0, true) // the erasing has begun, and the process ends
-		_ = g.DeleteAccount(ctx, "acct_own")
-		g.Faults.Repair()
-		if i, err := g.Inspect(ctx, issued.AccessToken.Reveal()); err != nil || i.Ended != store.EndedAccountDeleted {
-			t.Errorf("Inspect() = ended %q, %v; want %s", i.Ended, err, store.EndedAccountDeleted)
-		}
-		if g.accessLives(t, issued) {
-			t.Error("the token of an account that is being erased lives")
-		}
-	})
 	t.Run("a_code_before_and_after_it_is_redeemed", func(t *testing.T) {
 		g := parallelGrant(t)
 		token, err := g.Allow(ctx, store.Consent{Client: g.client, User: g.user, RedirectURI: "https://app.example/cb", Ticket: "ticket", TicketEnds: g.Now().Add(time.Hour)})

@@ -27,30 +27,36 @@ const (
 )
 
 const (
-	metaClients   = "clients" // name of the count of client changes
+	metaClients   = "clients" // name of the record of clientCounts
 	clientsRecord = 1
 )
 
-// countClientChange counts a change of a client within tx.
-func countClientChange(tx kv.Txn) error {
-	n, err := clientChanges(tx)
+// clientCounts counts the changes of all clients, and how many clients there are.
+type clientCounts struct{ changes, clients uint64 }
+
+// countClientChange counts a change within tx, after which added more clients exist, and returns
+// how many there are then.
+func countClientChange(tx kv.Txn, added int) (clients uint64, err error) {
+	n, err := readClientCounts(tx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return tx.Set(record.MetaKey(metaClients), record.NewEncoder(clientsRecord).Uint(n+1).B, time.Time{})
+	n.changes++
+	n.clients += uint64(added)
+	return n.clients, tx.Set(record.MetaKey(metaClients), record.NewEncoder(clientsRecord).Uint(n.changes).Uint(n.clients).B, time.Time{})
 }
 
-func clientChanges(r kv.Reader) (uint64, error) {
+func readClientCounts(r kv.Reader) (clientCounts, error) {
 	v, err := r.Get(record.MetaKey(metaClients))
 	if err != nil {
-		return 0, record.GoneIsNil(err)
+		return clientCounts{}, record.GoneIsNil(err)
 	}
-	return decodeClientChanges(v)
+	return decodeClientCounts(v)
 }
 
-func decodeClientChanges(v []byte) (uint64, error) {
-	d := record.NewDecoder("count of client changes", clientsRecord, v)
-	n := d.Uint()
+func decodeClientCounts(v []byte) (clientCounts, error) {
+	d := record.NewDecoder("count of clients", clientsRecord, v)
+	n := clientCounts{changes: d.Uint(), clients: d.Uint()}
 	return n, d.Done()
 }
 
@@ -65,9 +71,9 @@ func (s *Store) AllowsOrigin(ctx context.Context, origin string) (bool, error) {
 	if _, path, isLoopback := cutLoopbackPort(origin); !ok || isLoopback && path != "" || !isLoopback && canonical != origin {
 		return false, nil // no browser sends that
 	}
-	var changes uint64
+	var now clientCounts
 	err := s.db.View(ctx, func(r kv.Reader) (err error) {
-		changes, err = clientChanges(r)
+		now, err = readClientCounts(r)
 		return err
 	})
 	if err != nil {
@@ -76,12 +82,12 @@ func (s *Store) AllowsOrigin(ctx context.Context, origin string) (bool, error) {
 	o := &s.origins
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.found == nil || o.seen != changes {
+	if o.found == nil || o.seen != now.changes {
 		found, err := s.walkOrigins(ctx)
 		if err != nil {
 			return false, fmt.Errorf("allows origin: %w", err)
 		}
-		o.found, o.seen = found, changes
+		o.found, o.seen = found, now.changes
 	}
 	_, allowed := o.found[canonical]
 	return allowed, nil

@@ -24,7 +24,7 @@ func CheckPassword(password string) error {
 // SetPassword gives a user a new password, revokes all sessions, codes and tokens, and
 // disables the webhook endpoints that they created.
 // Errors: *InvalidError, ErrNotFound.
-func (s *Store) SetPassword(ctx context.Context, username, password string) (User, error) {
+func (s *Store) SetPassword(ctx context.Context, user, password string) (User, error) {
 	if err := CheckPassword(password); err != nil {
 		return User{}, err
 	}
@@ -32,7 +32,7 @@ func (s *Store) SetPassword(ctx context.Context, username, password string) (Use
 	if err != nil {
 		return User{}, fmt.Errorf("set password: %w", err)
 	}
-	return s.endUser(ctx, username, "password set", func(u *User) {
+	return s.endUser(ctx, user, "password set", nil, func(u *User) {
 		u.setPassword(hash)
 		u.Generation++
 	})
@@ -85,6 +85,7 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 		if u.ID != c.User.ID || u.password != c.User.password {
 			return record.ErrDisabled
 		}
+		was := u
 		u.setPassword(hash)
 		if c.EndAll {
 			u.Generation++
@@ -92,7 +93,7 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 				return err
 			}
 		}
-		if err := writeUser(tx, u); err != nil {
+		if err := saveUser(tx, was, &u, changeLine{}); err != nil {
 			return err
 		}
 		if err := deleteSession(tx, c.Session.Hash()); err != nil {
@@ -129,11 +130,13 @@ func (s *Store) renewPassword(ctx context.Context, c secret.Caller, u User, pass
 	hash, err := s.hasher.Hash(ctx, c, password)
 	renewed := u
 	if err == nil {
-		_, err = s.changeUser(ctx, u.Canonical, "", func(now *User) error {
-			if renewed = u; now.password == u.password {
-				now.password, renewed.password = hash, hash
+		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
+			now, err := readUser(tx, u.ID)
+			if renewed = u; err != nil || now.password != u.password {
+				return err
 			}
-			return nil
+			now.password, renewed.password = hash, hash
+			return writeUser(tx, now)
 		})
 	}
 	if err != nil {

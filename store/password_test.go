@@ -29,7 +29,7 @@ func TestOldPasswordHashIsRenewed(t *testing.T) {
 	ctx := context.Background()
 	old := must.Get(secret.NewQuickHasher().Hash(ctx, secret.Caller{}, storetest.Password))(t)
 	f := storetest.New(t)
-	must.Get(f.CreateFixedUser(ctx, "mara", "acct_larkspur", old))(t)
+	must.Get(f.CreateFixedUser(ctx, store.UserSpec{Username: "mara", Account: "acct_larkspur"}, old))(t)
 	stored := func() string {
 		for key, value := range contents(t, f.DB) {
 			if key[0] == record.TagUser {
@@ -71,7 +71,7 @@ func TestPasswordTypedAnotherWay(t *testing.T) {
 	g := parallelGrant(t)
 	const typed, composed = "cafe\u0301 cafe\u0301 tea", "caf\u00e9\u00a0caf\u00e9 tea"
 	const ofTyped = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$TSOuq7RR8lUm6yON8MgKwQAzW9uXqjRJlOQXuIuLLqs"
-	must.Get(g.CreateFixedUser(ctx, "nils", "acct_larkspur", ofTyped))(t)
+	must.Get(g.CreateFixedUser(ctx, store.UserSpec{Username: "nils", Account: "acct_larkspur"}, ofTyped))(t)
 	signsIn := func(name, password string) error {
 		_, err := g.AuthenticateUser(ctx, secret.Caller{}, name, password)
 		return err
@@ -88,7 +88,8 @@ func TestPasswordTypedAnotherWay(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("\u00e9", 512)
-	must.Get(g.CreateUser(ctx, "long", "acct_larkspur", long))(t)
+	_, _, err := g.CreateUser(ctx, store.UserSpec{Username: "long", Account: "acct_larkspur", Password: long})
+	must.Do(t, err)
 	must.Do(t, signsIn("long", strings.Repeat("e\u0301", 512)))
 }
 

@@ -273,7 +273,7 @@ var ends = map[string]struct {
 		return g.RevokeToken(context.Background(), store.By{}, g.client, g.first.RefreshToken.Reveal())
 	}, stays: true},
 	"revoked by another user": {does: func(g grant) error {
-		nils, err := g.CreateUser(context.Background(), "nils", "acct_larkspur", storetest.Password)
+		nils, _, err := g.CreateUser(context.Background(), store.UserSpec{Username: "nils", Account: "acct_larkspur", Password: storetest.Password})
 		return errors.Join(err, g.RevokeGranted(context.Background(), store.By{}, nils, g.client.ID))
 	}, stays: true},
 }

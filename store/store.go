@@ -14,6 +14,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -88,6 +89,8 @@ type Options struct {
 	// ClientGrants is the burst of grants allowed to a client for itself, and for each user,
 	// after which one is allowed every [ClientGrantEvery]; 0 means 100,000.
 	ClientGrants int
+	// Clients is how many clients there may be; 0 means 100,000.
+	Clients int
 	// AccountWrites is how many bytes an account may write in an hour, and as many again by
 	// sign-ins and refreshes; 0 means no bound. See [record.WritesDefault].
 	AccountWrites int64
@@ -97,30 +100,31 @@ type Options struct {
 
 // Store is safe for concurrent use.
 type Store struct {
-	Events    *eventlog.Log
-	Webhooks  *webhook.Webhooks
-	ring      *stats.Ring
-	db        kv.DB
-	isShared  bool // with other processes
-	now       Now
-	key       secret.Key
-	random    secret.Source
-	fixtures  bool
-	hasher    *secret.Hasher
-	lives     Lifetimes
-	log       *slog.Logger
-	instance  secret.ID
-	epoch     string
-	lastUsed  lastUsed
-	rotations record.Allowance[secret.ID]
-	grants    record.Allowance[granted]
-	passwords record.Allowance[secret.ID]
-	writes    record.Budget // what accounts change
-	tokens    record.Budget // what their sign-ins, grants and refreshes write
-	overdrawn atomic.Uint64 // updates that a budget refused
-	audits    auditQueue
-	origins   origins
-	backingUp sync.Mutex
+	Events     *eventlog.Log
+	Webhooks   *webhook.Webhooks
+	ring       *stats.Ring
+	db         kv.DB
+	isShared   bool // with other processes
+	now        Now
+	key        secret.Key
+	random     secret.Source
+	fixtures   bool
+	clientsMax uint64
+	hasher     *secret.Hasher
+	lives      Lifetimes
+	log        *slog.Logger
+	instance   secret.ID
+	epoch      string
+	lastUsed   lastUsed
+	rotations  record.Allowance[secret.ID]
+	grants     record.Allowance[granted]
+	passwords  record.Allowance[secret.ID]
+	writes     record.Budget // what accounts change
+	tokens     record.Budget // what their sign-ins, grants and refreshes write
+	overdrawn  atomic.Uint64 // updates that a budget refused
+	audits     auditQueue
+	origins    origins
+	backingUp  sync.Mutex
 }
 
 // formatVersion is the version of the key and record layout. Stores and backups with
@@ -153,7 +157,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if err := o.Lifetimes.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random, fixtures: o.Fixtures}
+	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random, fixtures: o.Fixtures, clientsMax: uint64(cmp.Or(o.Clients, clientsMax))}
 	_, s.isShared = db.(kv.Caller)
 	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()

@@ -25,6 +25,7 @@ type User struct {
 	DisabledAt time.Time // zero while the user may sign in
 	CreatedAt  time.Time
 	Generation uint64 // sessions, codes and tokens carry it; raising it invalidates them all
+	Revision   uint64 // rises with every change
 	Operator   bool   // may use the desk; gives no scope and reaches no token
 
 	password string // PHC string, or "" before a first code is redeemed
@@ -61,74 +62,88 @@ func CanonicalUsername(name string) (string, error) {
 	return canonical, nil
 }
 
-// Role is what a user may do besides acting for an account.
-type Role byte
-
-// Operator is the role of a user who may use the desk.
-const Operator Role = 1
-
-// CreateUser creates a user with a password, and the account if needed. Errors:
-// *InvalidError, ErrExists, ErrBusy.
-func (s *Store) CreateUser(ctx context.Context, username, account, password string, roles ...Role) (User, error) {
-	if err := CheckPassword(password); err != nil {
-		_, nameErr := CanonicalUsername(username)
-		return User{}, errors.Join(nameErr, record.CheckAccountID(account), err)
+// newUsername is CanonicalUsername for a name that is to be a user's. It returns the name as it
+// is shown, too. A name with the form of a user's id would be taken for that user.
+func newUsername(name string) (shown, canonical string, err error) {
+	if canonical, err = CanonicalUsername(name); err != nil {
+		return "", "", err
 	}
-	return s.createUserWith(ctx, username, account, password, false, roles...)
+	if IsSubject(canonical) {
+		return "", "", record.Invalid("username", "give a name, not an id", "the username has the form of a user's id")
+	}
+	if shown = strings.TrimSpace(name); !hasVisible(shown) {
+		return "", "", record.Invalid("username", usernameHint, "the username has no visible character")
+	}
+	return shown, canonical, nil
 }
 
-func (s *Store) createUserWith(ctx context.Context, username, account, password string, fixture bool, roles ...Role) (User, error) {
-	u, err := newUser(username, account, roles)
-	if err != nil {
-		return User{}, err
-	}
-	if u.password, err = s.hasher.Hash(ctx, secret.Caller{}, password); err != nil {
-		return User{}, fmt.Errorf("create user: %w", err)
-	}
-	return s.createUser(ctx, u, fixture)
+// UserSpec describes a user to create. One without a password waits for a code to be redeemed.
+type UserSpec struct {
+	Username, Account string
+	Password          string        // "" for none
+	Code              bool          // in place of a password, make a code with which the user sets one
+	Operator          bool          // may use the desk
+	Caller            secret.Caller // in whose turn the password is hashed
 }
 
-// newUser returns a user without a password. Errors: *InvalidError.
-func newUser(username, account string, roles []Role) (User, error) {
-	canonical, err := CanonicalUsername(username)
-	if err = errors.Join(err, record.CheckAccountID(account)); err != nil {
-		return User{}, err
+// CreateUser creates a user, and the account if needed, and returns the code if one is to be
+// made. Errors: *InvalidError, ErrExists, ErrBusy, those of the guards.
+func (s *Store) CreateUser(ctx context.Context, spec UserSpec, guards ...Guard) (User, secret.Token, error) {
+	if !spec.Code {
+		if err := CheckPassword(spec.Password); err != nil {
+			_, _, nameErr := newUsername(spec.Username)
+			return User{}, secret.Token{}, errors.Join(nameErr, record.CheckAccountID(spec.Account), err)
+		}
 	}
-	return User{Username: strings.TrimSpace(username), Canonical: canonical, Account: account, Operator: slices.Contains(roles, Operator)}, nil
+	return s.createUser(ctx, spec, false, guards)
 }
 
 // CreateFixedUser is CreateUser with a password hash, for the demo of dev, whose
 // password is public. Errors: *InvalidError, ErrExists.
-func (s *Store) CreateFixedUser(ctx context.Context, username, account, hash string, roles ...Role) (User, error) {
-	u, err := newUser(username, account, roles)
+func (s *Store) CreateFixedUser(ctx context.Context, spec UserSpec, hash string) (User, error) {
+	u, err := newUser(spec)
 	if err = errors.Join(err, secret.CheckPasswordHash(hash)); err != nil {
 		return User{}, err
 	}
 	u.password = hash
-	return s.createUser(ctx, u, false)
+	return s.insertUser(ctx, u, false, nil)
 }
 
-func (s *Store) createUser(ctx context.Context, u User, fixture bool) (User, error) {
-	if !hasVisible(u.Username) {
-		return User{}, record.Invalid("username", usernameHint, "the username has no visible character")
+func (s *Store) createUser(ctx context.Context, spec UserSpec, fixture bool, guards checks) (User, secret.Token, error) {
+	u, err := newUser(spec)
+	if err != nil {
+		return User{}, secret.Token{}, err
 	}
-	if IsSubject(u.Canonical) {
-		return User{}, record.Invalid("username", "give a name, not an id", "the username has the form of a user's id")
+	var code secret.Token
+	if spec.Code {
+		code, u.code = s.newUserCode()
+	} else if u.password, err = s.hasher.Hash(ctx, spec.Caller, spec.Password); err != nil {
+		return User{}, secret.Token{}, fmt.Errorf("create user: %w", err)
 	}
-	u.ID, u.CreatedAt = secret.NewID(s.random), s.Now()
+	u, err = s.insertUser(ctx, u, fixture, guards)
+	return u, code, err
+}
+
+// newUser returns a user without a password. Errors: *InvalidError.
+func newUser(spec UserSpec) (User, error) {
+	shown, canonical, err := newUsername(spec.Username)
+	if err = errors.Join(err, record.CheckAccountID(spec.Account)); err != nil {
+		return User{}, err
+	}
+	return User{Username: shown, Canonical: canonical, Account: spec.Account, Operator: spec.Operator}, nil
+}
+
+func (s *Store) insertUser(ctx context.Context, u User, fixture bool, guards checks) (User, error) {
+	u.ID, u.CreatedAt, u.Revision = secret.NewID(s.random), s.Now(), 1
 	created, code := s.change(ctx, "user created"), s.change(ctx, "")
 	if !u.code.expiresAt.IsZero() {
 		code = s.change(ctx, reasonCodeMade)
 	}
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
-		_, err := tx.Get(record.UserNameKey(u.Canonical))
-		if err == nil {
-			return record.ErrExists
-		}
-		if !record.IsAbsent(err) {
+		if err := claimName(tx, u); err != nil {
 			return err
 		}
-		if err := s.ensureAccount(tx, u.Account); err != nil {
+		if _, err := s.accountFor(tx, u.Account, guards); err != nil {
 			return err
 		}
 		if fixture {
@@ -136,16 +151,29 @@ func (s *Store) createUser(ctx context.Context, u User, fixture bool) (User, err
 				return err
 			}
 		}
-		if err := tx.Set(record.UserNameKey(u.Canonical), u.ID[:], time.Time{}); err != nil {
-			return err
-		}
-		return errors.Join(writeUser(tx, u), created.ofUser(tx, u), code.ofUser(tx, u))
+		return errors.Join(tx.Set(u.indexKey(), nil, time.Time{}), writeUser(tx, u), created.ofUser(tx, u), code.ofUser(tx, u))
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("create user: %w", err)
 	}
 	return u, nil
 }
+
+// claimName gives the user's name to the user. Errors: ErrExists.
+func claimName(tx kv.Txn, u User) error {
+	key := record.UserNameKey(u.Canonical)
+	_, err := tx.Get(key)
+	if err == nil {
+		return record.ErrExists
+	}
+	if !record.IsAbsent(err) {
+		return err
+	}
+	return tx.Set(key, u.ID[:], time.Time{})
+}
+
+// indexKey is the entry of the user in the list of the account's users.
+func (u User) indexKey() record.Key { return record.AccountUsersKey(u.Account).ID(u.ID) }
 
 // FindUser returns the user with that name in any spelling. Errors: ErrNotFound.
 func (s *Store) FindUser(ctx context.Context, username string) (u User, err error) {
@@ -215,6 +243,45 @@ func (s *Store) ListUsers(ctx context.Context, after string, limit int) (users [
 	return users, nil
 }
 
+// ListUsersByID returns up to limit users after the given Subject, in the order of their ids: those
+// of an account, or with "" of all. Errors: *InvalidError for a malformed Subject.
+func (s *Store) ListUsersByID(ctx context.Context, account, after string, limit int) (users []User, err error) {
+	index := record.NewKey(record.TagUser)
+	if account != "" {
+		if record.CheckAccountID(account) != nil {
+			return nil, nil // no account has such an id
+		}
+		index = record.AccountUsersKey(account)
+	}
+	lo, ok := behindName(index, after, func(name string) ([16]byte, bool) { return numberNamed(subjectPrefix, name) })
+	if !ok {
+		return nil, record.Invalid("after", "tollhouse user list shows the ids", "after must be the id of a user")
+	}
+	r := index.From(lo)
+	r.Limit, r.KeysOnly = limit, true
+	err = s.db.View(ctx, func(rd kv.Reader) error {
+		users = nil
+		var ids []secret.ID
+		var keys [][]byte
+		for k := range rd.Scan(r) {
+			id := secret.ID(k[len(index):])
+			ids, keys = append(ids, id), append(keys, record.UserKey(id))
+		}
+		for i, v := range rd.GetMany(keys) {
+			u, err := decodeUser(ids[i], v)
+			if err != nil {
+				return err
+			}
+			users = append(users, u)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list users by id: %w", err)
+	}
+	return users, nil
+}
+
 // AuthenticateUser returns the user with that name if the password is right. Every
 // call costs one password hash, outside any transaction. A hash with older parameters
 // is renewed. Errors: ErrMismatch for an unknown name, a wrong password or a disabled
@@ -242,14 +309,14 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 }
 
 // DisableUser disables a user, revokes their sessions, codes and tokens, disables the webhook
-// endpoints that these created, and revokes a code for a new password. It is idempotent. Errors:
-// ErrNotFound.
-func (s *Store) DisableUser(ctx context.Context, username string) (User, error) {
-	return s.disableUser(ctx, username, "user disabled")
+// endpoints that these created, and revokes a code for a new password. It is idempotent. As for
+// every change, the user is named by name or by Subject. Errors: ErrNotFound, those of the guards.
+func (s *Store) DisableUser(ctx context.Context, user string, guards ...Guard) (User, error) {
+	return s.disableUser(ctx, user, "user disabled", guards)
 }
 
-func (s *Store) disableUser(ctx context.Context, username, reason string) (User, error) {
-	return s.endUser(ctx, username, reason, func(u *User) {
+func (s *Store) disableUser(ctx context.Context, user, reason string, guards checks) (User, error) {
+	return s.endUser(ctx, user, reason, guards, func(u *User) {
 		if u.DisabledAt.IsZero() {
 			u.DisabledAt, u.code = s.Now(), userCode{}
 			u.Generation++
@@ -258,26 +325,52 @@ func (s *Store) disableUser(ctx context.Context, username, reason string) (User,
 }
 
 // EnableUser lets a user sign in again, without their old sessions and tokens. Errors:
-// ErrNotFound.
-func (s *Store) EnableUser(ctx context.Context, username string) (User, error) {
-	return s.changeUser(ctx, username, "user enabled", func(u *User) error {
+// ErrNotFound, those of the guards.
+func (s *Store) EnableUser(ctx context.Context, user string, guards ...Guard) (User, error) {
+	return s.changeUser(ctx, user, "user enabled", guards, func(_ kv.Txn, u *User) error {
 		u.DisabledAt = time.Time{}
 		return nil
 	})
 }
 
+// RevokeUser revokes the sessions, codes and tokens of a user, disables the webhook endpoints
+// that these created, and revokes a code for a new password. The user may sign in again. Errors:
+// ErrNotFound, those of the guards.
+func (s *Store) RevokeUser(ctx context.Context, user string, guards ...Guard) (User, error) {
+	return s.endUser(ctx, user, "all of the user revoked", guards, func(u *User) {
+		u.code = userCode{}
+		u.Generation++
+	})
+}
+
+// RenameUser gives a user another name. The id stays, and so do sessions and tokens. Errors:
+// *InvalidError, ErrNotFound, ErrExists, those of the guards.
+func (s *Store) RenameUser(ctx context.Context, user, name string, guards ...Guard) (User, error) {
+	shown, canonical, err := newUsername(name)
+	if err != nil {
+		return User{}, err
+	}
+	return s.changeUser(ctx, user, "user renamed", guards, func(tx kv.Txn, u *User) error {
+		was := u.Canonical
+		if u.Username, u.Canonical = shown, canonical; canonical == was {
+			return nil
+		}
+		return errors.Join(claimName(tx, *u), tx.Delete(record.UserNameKey(was)))
+	})
+}
+
 // PromoteUser makes a user an operator. It is idempotent. Errors: ErrNotFound.
-func (s *Store) PromoteUser(ctx context.Context, username string) (User, error) {
-	return s.setOperator(ctx, username, "user promoted", true)
+func (s *Store) PromoteUser(ctx context.Context, user string) (User, error) {
+	return s.setOperator(ctx, user, "user promoted", true)
 }
 
 // DemoteUser makes an operator an ordinary user. It is idempotent. Errors: ErrNotFound.
-func (s *Store) DemoteUser(ctx context.Context, username string) (User, error) {
-	return s.setOperator(ctx, username, "user demoted", false)
+func (s *Store) DemoteUser(ctx context.Context, user string) (User, error) {
+	return s.setOperator(ctx, user, "user demoted", false)
 }
 
-func (s *Store) setOperator(ctx context.Context, username, reason string, operator bool) (User, error) {
-	return s.changeUser(ctx, username, reason, func(u *User) error {
+func (s *Store) setOperator(ctx context.Context, user, reason string, operator bool) (User, error) {
+	return s.changeUser(ctx, user, reason, nil, func(_ kv.Txn, u *User) error {
 		u.Operator = operator
 		return nil
 	})
@@ -285,20 +378,11 @@ func (s *Store) setOperator(ctx context.Context, username, reason string, operat
 
 // changeUser is for operators: it may revoke what the user has, even when the disk is full.
 // The audit line has the reason.
-func (s *Store) changeUser(ctx context.Context, username, reason string, change func(*User) error) (u User, err error) {
-	canonical, err := CanonicalUsername(username)
-	if err != nil {
-		return User{}, fmt.Errorf("change user: %w", record.ErrNotFound)
-	}
+func (s *Store) changeUser(ctx context.Context, user, reason string, guards checks, change func(kv.Txn, *User) error) (u User, err error) {
 	line := s.change(ctx, reason)
-	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
-		if u, err = readUserByName(tx, canonical); err != nil {
-			return err
-		}
-		if err := change(&u); err != nil {
-			return err
-		}
-		return errors.Join(writeUser(tx, u), line.ofUser(tx, u))
+	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {
+		u, err = guards.changeUser(tx, user, line, func(u *User) error { return change(tx, u) })
+		return err
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("change user: %w", err)
@@ -308,23 +392,45 @@ func (s *Store) changeUser(ctx context.Context, username, reason string, change 
 
 // endUser is changeUser for a change that revokes the user's tokens. It also disables the webhook
 // endpoints that they created.
-func (s *Store) endUser(ctx context.Context, username, reason string, change func(*User)) (u User, err error) {
-	canonical, err := CanonicalUsername(username)
-	if err != nil {
-		return User{}, fmt.Errorf("end user: %w", record.ErrNotFound)
-	}
+func (s *Store) endUser(ctx context.Context, user, reason string, guards checks, change func(*User)) (u User, err error) {
 	line := s.change(ctx, reason)
-	err = s.revoke(ctx, kv.Ruling, line.By, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
-		if u, err = readUserByName(tx, canonical); err != nil {
+	err = s.revoke(ctx, kv.Ruling, line.By, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) (err error) {
+		u, err = guards.changeUser(tx, user, line, func(u *User) error { change(u); return nil })
+		if err != nil {
 			return err
 		}
-		change(&u)
-		return errors.Join(writeUser(tx, u), u.endWebhooks(tx, n), line.ofUser(tx, u))
+		return u.endWebhooks(tx, n)
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("end user: %w", err)
 	}
 	return u, nil
+}
+
+// changeUser changes a user within tx, if the guards hold.
+func (cs checks) changeUser(tx kv.Txn, user string, line changeLine, change func(*User) error) (User, error) {
+	u, err := readUserNamed(tx, user)
+	if err == nil {
+		err = cs.user(u)
+	}
+	was := u
+	if err == nil {
+		err = change(&u)
+	}
+	if err != nil {
+		return User{}, err
+	}
+	return u, saveUser(tx, was, &u, line)
+}
+
+// saveUser writes a user that was changed, under a new revision, and the audit line. Without a
+// change it does nothing.
+func saveUser(tx kv.Txn, was User, u *User, line changeLine) error {
+	if *u == was {
+		return nil
+	}
+	u.Revision++
+	return errors.Join(writeUser(tx, *u), line.ofUser(tx, *u))
 }
 
 // endWebhooks disables the webhook endpoints that the user's tokens created.
@@ -334,27 +440,31 @@ func (u User) endWebhooks(tx kv.Txn, n *webhook.Ending) error {
 
 // DeleteUser deletes a user, who is disabled first, which revokes their tokens, codes and
 // sessions immediately. The user's record is deleted last, so that a failed deletion can be
-// repeated. Errors: ErrNotFound.
-func (s *Store) DeleteUser(ctx context.Context, username string) error {
-	u, err := s.disableUser(ctx, username, "user deletion begun")
+// repeated. Errors: ErrNotFound, those of the guards, also in between: then the user stays disabled.
+func (s *Store) DeleteUser(ctx context.Context, user string, guards ...Guard) error {
+	u, err := s.disableUser(ctx, user, "user deletion begun", guards)
 	if err == nil {
 		err = record.DeleteAll(ctx, s.db, record.UserConsentsKey(u.ID).All())
 	}
 	if err == nil {
-		err = s.deleteIndexed(ctx, record.UserSessionsKey(u.ID), func(rest []byte) [][]byte {
+		err = deleteIndexed(ctx, s.db, record.UserSessionsKey(u.ID), func(rest []byte) [][]byte {
 			return [][]byte{append(record.NewKey(record.TagSession), rest...)}
 		})
 	}
 	if err == nil {
-		err = s.deleteFamilies(ctx, record.UserFamiliesKey(u.ID))
+		err = deleteFamilies(ctx, s.db, record.UserFamiliesKey(u.ID))
 	}
 	if err == nil {
-		line := s.change(ctx, "user deleted")
+		later, line := laterOf(guards), s.change(ctx, "user deleted")
 		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
-			if _, err := readUser(tx, u.ID); err != nil {
+			now, err := readUser(tx, u.ID) // may have another name by now
+			if err == nil {
+				err = later.user(now)
+			}
+			if err != nil {
 				return err
 			}
-			return errors.Join(record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(u.Canonical), record.SignInKey(u.ID)), line.ofUser(tx, u))
+			return errors.Join(record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(now.Canonical), u.indexKey(), record.SignInKey(u.ID)), line.ofUser(tx, u))
 		})
 	}
 	if err != nil {
@@ -366,12 +476,12 @@ func (s *Store) DeleteUser(ctx context.Context, username string) error {
 // deleteIndexed deletes an index and what it points to: for each key under prefix, the
 // keys that pointed returns for its rest, and the key itself. Like DeleteAll, it
 // continues after each batch.
-func (s *Store) deleteIndexed(ctx context.Context, prefix record.Key, pointed func(rest []byte) [][]byte) error {
+func deleteIndexed(ctx context.Context, db kv.DB, prefix record.Key, pointed func(rest []byte) [][]byte) error {
 	r := prefix.All()
 	r.KeysOnly, r.Limit = true, record.DeleteBatchMax/4
 	for {
 		var batch [][]byte
-		err := s.db.View(ctx, func(rd kv.Reader) error {
+		err := db.View(ctx, func(rd kv.Reader) error {
 			for k := range rd.Scan(r) {
 				k = slices.Clone(k)
 				batch = append(append(batch, pointed(k[len(prefix):])...), k)
@@ -381,11 +491,24 @@ func (s *Store) deleteIndexed(ctx context.Context, prefix record.Key, pointed fu
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		if err := record.UpdateAs(ctx, s.db, kv.Ending, func(tx kv.Txn) error { return record.DeleteKeys(tx, batch...) }); err != nil {
+		if err := record.UpdateAs(ctx, db, kv.Ending, func(tx kv.Txn) error { return record.DeleteKeys(tx, batch...) }); err != nil {
 			return err
 		}
 		r.Lo = append(batch[len(batch)-1], 0)
 	}
+}
+
+// readUserNamed returns the user with that name, in any spelling, or that Subject: no name has the
+// form of one.
+func readUserNamed(r kv.Reader, user string) (User, error) {
+	if id, ok := numberNamed(subjectPrefix, user); ok {
+		return readUser(r, id)
+	}
+	canonical, err := CanonicalUsername(user)
+	if err != nil {
+		return User{}, record.ErrNotFound
+	}
+	return readUserByName(r, canonical)
 }
 
 func readUserByName(r kv.Reader, canonical string) (User, error) {
@@ -417,7 +540,7 @@ func writeUser(tx kv.Txn, u User) error {
 
 func encodeUser(u User) []byte {
 	e := record.NewEncoder(userRecord).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
-		Str(u.Account).Str(u.password).Time(u.CreatedAt).Bool(u.Operator).Time(u.code.expiresAt)
+		Str(u.Account).Str(u.password).Time(u.CreatedAt).Bool(u.Operator).Uint(u.Revision).Time(u.code.expiresAt)
 	if !u.code.expiresAt.IsZero() {
 		e.Hash(u.code.hash)
 	}
@@ -428,7 +551,7 @@ func decodeUser(id secret.ID, v []byte) (User, error) {
 	d := record.NewDecoder("user", userRecord, v)
 	u := decodeUserFields(&d, id)
 	u.Canonical, u.Account, u.password, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time()
-	u.Operator, u.code.expiresAt = d.Bool(), d.Time()
+	u.Operator, u.Revision, u.code.expiresAt = d.Bool(), d.Uint(), d.Time()
 	if !u.code.expiresAt.IsZero() {
 		u.code.hash = d.Hash()
 	}

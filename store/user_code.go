@@ -36,24 +36,11 @@ type userCode struct {
 // none.
 func (u User) CodeEnds() time.Time { return u.code.expiresAt }
 
-// CreateUserWithCode creates a user who has no password before the code is redeemed.
-// Errors: *InvalidError, ErrExists.
-func (s *Store) CreateUserWithCode(ctx context.Context, username, account string, roles ...Role) (User, secret.Token, error) {
-	u, err := newUser(username, account, roles)
-	if err != nil {
-		return User{}, secret.Token{}, err
-	}
-	var code secret.Token
-	code, u.code = s.newUserCode()
-	u, err = s.createUser(ctx, u, false)
-	return u, code, err
-}
-
 // CreateUserCode gives a user a new code, which replaces an earlier one. The password, if
-// any, stays good until the code is redeemed. Errors: ErrNotFound, ErrDisabled.
-func (s *Store) CreateUserCode(ctx context.Context, username string) (User, secret.Token, error) {
+// any, stays good until the code is redeemed. Errors: ErrNotFound, ErrDisabled, those of the guards.
+func (s *Store) CreateUserCode(ctx context.Context, user string, guards ...Guard) (User, secret.Token, error) {
 	code, kept := s.newUserCode()
-	u, err := s.changeUser(ctx, username, reasonCodeMade, func(u *User) error {
+	u, err := s.changeUser(ctx, user, reasonCodeMade, guards, func(_ kv.Txn, u *User) error {
 		if !u.DisabledAt.IsZero() {
 			return record.ErrDisabled
 		}
@@ -116,9 +103,10 @@ func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, erro
 		if err != nil {
 			return err
 		}
+		was := u
 		u.setPassword(hash)
 		u.Generation++
-		if err := errors.Join(writeUser(tx, u), u.endWebhooks(tx, n)); err != nil {
+		if err := errors.Join(saveUser(tx, was, &u, changeLine{}), u.endWebhooks(tx, n)); err != nil {
 			return err
 		}
 		return appendAudit(tx, line, now, tail)

@@ -43,8 +43,8 @@ func TestUserCode(t *testing.T) {
 	t.Run("is_not_made_for_a_name_that_is_taken", func(t *testing.T) {
 		g := parallelGrant(t)
 		g.unchanged(t, func() {
-			_, _, err := g.CreateUserWithCode(ctx, "MARA", "acct_other")
-			refused(t, "CreateUserWithCode()", err, record.ErrExists)
+			_, _, err := g.CreateUser(ctx, store.UserSpec{Username: "MARA", Account: "acct_other", Code: true})
+			refused(t, "CreateUser(with a code)", err, record.ErrExists)
 		})
 	})
 	t.Run("sets_the_password_once_and_ends_everything", func(t *testing.T) {
@@ -140,9 +140,9 @@ func TestUserCode(t *testing.T) {
 	})
 	t.Run("a_user_made_by_code_signs_in_only_after_it", func(t *testing.T) {
 		g := parallelGrant(t)
-		u, code, err := g.CreateUserWithCode(ctx, "nora", "acct_larkspur", store.Operator)
+		u, code, err := g.CreateUser(ctx, store.UserSpec{Username: "nora", Account: "acct_larkspur", Code: true, Operator: true})
 		if err != nil || u.HasPassword() || !u.Operator {
-			t.Fatalf("CreateUserWithCode() = %+v, %v, want an operator without a password", u, err)
+			t.Fatalf("CreateUser(with a code) = %+v, %v, want an operator without a password", u, err)
 		}
 		for _, password := range []string{"", "a wrong password", code.Reveal()} {
 			_, err := g.AuthenticateUser(ctx, secret.Caller{}, "nora", password)

@@ -20,7 +20,7 @@ func TestCreateUser(t *testing.T) {
 	f.User(t, "Bob", "acct_larkspur")
 	t.Run("one_person_has_one_name_in_every_spelling", func(t *testing.T) {
 		for _, spelling := range []string{"Bob", "bob", "BOB", "\uff22ob"} {
-			if _, err := f.CreateUser(ctx, spelling, "acct_larkspur", storetest.Password); !errors.Is(err, record.ErrExists) {
+			if _, _, err := f.CreateUser(ctx, store.UserSpec{Username: spelling, Account: "acct_larkspur", Password: storetest.Password}); !errors.Is(err, record.ErrExists) {
 				t.Errorf("CreateUser(%q) = %v, want %v", spelling, err, record.ErrExists)
 			}
 		}
@@ -32,14 +32,14 @@ func TestCreateUser(t *testing.T) {
 	})
 	t.Run("a_fixed_one_signs_in_and_a_damaged_hash_makes_none", func(t *testing.T) {
 		hash := must.Get(secret.NewHasher().Hash(ctx, secret.Caller{}, storetest.Password))(t)
-		if _, err := f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash[:len(hash)-1]); err == nil {
+		if _, err := f.CreateFixedUser(ctx, store.UserSpec{Username: "fixed", Account: "acct_larkspur"}, hash[:len(hash)-1]); err == nil {
 			t.Error("CreateFixedUser(damaged hash) = nil, want an error")
 		}
-		must.Get(f.CreateFixedUser(ctx, "fixed", "acct_larkspur", hash))(t)
+		must.Get(f.CreateFixedUser(ctx, store.UserSpec{Username: "fixed", Account: "acct_larkspur"}, hash))(t)
 		if u, err := f.AuthenticateUser(ctx, secret.Caller{}, "Fixed", storetest.Password); err != nil || u.Account != "acct_larkspur" {
 			t.Errorf("AuthenticateUser() = %q, %v, want acct_larkspur", u.Account, err)
 		}
-		if _, err := f.CreateFixedUser(ctx, "FIXED", "acct_larkspur", hash); !errors.Is(err, record.ErrExists) {
+		if _, err := f.CreateFixedUser(ctx, store.UserSpec{Username: "FIXED", Account: "acct_larkspur"}, hash); !errors.Is(err, record.ErrExists) {
 			t.Errorf("CreateFixedUser() again = %v, want %v", err, record.ErrExists)
 		}
 	})
@@ -58,7 +58,7 @@ func TestCreateUser(t *testing.T) {
 		}
 		before := f.CountAll(t)
 		for _, c := range cases {
-			_, err := f.CreateUser(ctx, c.username, c.account, c.password)
+			_, _, err := f.CreateUser(ctx, store.UserSpec{Username: c.username, Account: c.account, Password: c.password})
 			var bad *record.InvalidError
 			if !errors.As(err, &bad) || bad.Field != c.wantField || bad.Hint == "" {
 				t.Errorf("%s: CreateUser() = %v, want an InvalidError with a hint for %s", c.name, err, c.wantField)
@@ -74,7 +74,8 @@ func TestAuthenticateUser(t *testing.T) {
 	ctx := context.Background()
 	g := parallelGrant(t)
 	long := strings.Repeat("p", 1024)
-	must.Get(g.CreateUser(ctx, "long", "acct_larkspur", long))(t)
+	_, _, err := g.CreateUser(ctx, store.UserSpec{Username: "long", Account: "acct_larkspur", Password: long})
+	must.Do(t, err)
 	cases := []struct {
 		name, username, password string
 		want                     error
@@ -96,7 +97,7 @@ func TestAuthenticateUser(t *testing.T) {
 		}
 	}
 	must.Get(g.DisableUser(ctx, "mara"))(t)
-	_, err := g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
+	_, err = g.AuthenticateUser(ctx, secret.Caller{}, "mara", storetest.Password)
 	refused(t, "disabled: AuthenticateUser()", err, record.ErrMismatch)
 }
 
@@ -170,7 +171,7 @@ func TestOperatorRole(t *testing.T) {
 		}
 	})
 	t.Run("it_can_be_given_at_the_creation", func(t *testing.T) {
-		u, err := g.CreateUser(ctx, "olga", "acct_larkspur", storetest.Password, store.Operator)
+		u, _, err := g.CreateUser(ctx, store.UserSpec{Username: "olga", Account: "acct_larkspur", Password: storetest.Password, Operator: true})
 		if err != nil || !u.Operator {
 			t.Errorf("CreateUser(operator) = %t, %v", u.Operator, err)
 		}

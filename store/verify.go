@@ -50,21 +50,22 @@ func (s *Store) CheckAll(ctx context.Context) (records int64, err error) {
 // so they are no damage. A record missing from its index is damage: it could not be
 // found when it must be revoked.
 type verifier struct {
-	seed     maphash.Seed
-	format   uint64    // according to the store's own record
-	id       secret.ID // of the instance; zero until its record was read
-	fixtures bool
-	names    map[secret.ID]string
-	index    map[byte]*keySet
-	log      *eventlog.Verifier
-	webhooks *webhook.Verifier
-	audit    record.Position // of the last line
+	seed                    maphash.Seed
+	format                  uint64    // according to the store's own record
+	id                      secret.ID // of the instance; zero until its record was read
+	fixtures                bool
+	users                   map[secret.ID]*listedUser // that were not found yet
+	clients, clientsCounted uint64
+	index                   map[byte]*keySet
+	log                     *eventlog.Verifier
+	webhooks                *webhook.Verifier
+	audit                   record.Position // of the last line
 }
 
 func newVerifier() *verifier {
 	return &verifier{
 		seed: maphash.MakeSeed(), log: eventlog.NewVerifier(), webhooks: webhook.NewVerifier(),
-		names: map[secret.ID]string{}, index: map[byte]*keySet{},
+		users: map[secret.ID]*listedUser{}, index: map[byte]*keySet{},
 	}
 }
 
@@ -77,6 +78,9 @@ type keyParts struct {
 	texts []string
 	tail  []byte
 }
+
+// listedUser is what the lists of accounts' users and of names have about a user.
+type listedUser struct{ account, name string }
 
 const (
 	idSize   = len(secret.ID{})
@@ -91,12 +95,19 @@ type recordKind struct {
 
 // recordKinds has every tag except TagLog, whose keys have their own form.
 var recordKinds = map[byte]recordKind{
-	record.TagMeta:     {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.meta(p.texts[0], value) }},
-	record.TagClient:   {keyShape{texts: 1}, decoded(func(p keyParts, value []byte) error { _, err := decodeClient(p.texts[0], value); return err })},
+	record.TagMeta: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.meta(p.texts[0], value) }},
+	record.TagClient: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
+		v.clients++
+		_, err := decodeClient(p.texts[0], value)
+		return err
+	}},
 	record.TagUser:     {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.user(secret.ID(p.tail), value) }},
 	record.TagUserName: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.userName(p.texts[0], value) }},
 	record.TagAccount:  {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.account(p.texts[0], value) }},
-	record.TagDecided:  {keyShape{tail: hashSize}, decoded(checkDecided)},
+	record.TagAccountUser: {keyShape{texts: 1, tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
+		return v.accountUser(p.texts[0], secret.ID(p.tail), value)
+	}},
+	record.TagDecided: {keyShape{tail: hashSize}, decoded(checkDecided)},
 
 	record.TagSession:      {keyShape{tail: hashSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.session(p, value) }},
 	record.TagCode:         {keyShape{tail: hashSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.code(p, value) }},
@@ -169,10 +180,14 @@ func decoded(check func(keyParts, []byte) error) func(*verifier, []byte, keyPart
 
 // noted remembers an index entry for the records that follow.
 func noted(v *verifier, k []byte, _ keyParts, value []byte) error {
+	v.set(k[0]).add(maphash.Bytes(v.seed, k))
+	return noValue(value)
+}
+
+func noValue(value []byte) error {
 	if len(value) > 0 {
 		return record.Damaged("an index entry has a value")
 	}
-	v.set(k[0]).add(maphash.Bytes(v.seed, k))
 	return nil
 }
 
@@ -205,8 +220,11 @@ func (v *verifier) finish() error {
 	if v.id.IsZero() {
 		return record.Damaged("the store's own record is missing")
 	}
-	for range v.names {
-		return record.Damaged("%d usernames have no user", len(v.names))
+	for range v.users {
+		return record.Damaged("%d users are in the list of names or of an account only", len(v.users))
+	}
+	if v.clients != v.clientsCounted {
+		return record.Damaged("there are %d clients, and %d are counted", v.clients, v.clientsCounted)
 	}
 	if err := v.webhooks.Finish(); err != nil {
 		return err
@@ -249,7 +267,8 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 		_, err := decodeEpoch(value)
 		return err
 	case metaClients:
-		_, err := decodeClientChanges(value)
+		n, err := decodeClientCounts(value)
+		v.clientsCounted = n.clients
 		return err
 	case webhook.MetaName:
 		return webhook.CheckInstance(value)
@@ -267,10 +286,28 @@ func (v *verifier) account(id string, value []byte) error {
 	return err
 }
 
+func (v *verifier) accountUser(account string, id secret.ID, value []byte) error {
+	if v.users[id] != nil {
+		return record.Damaged("a user is in the lists of two accounts")
+	}
+	v.users[id] = &listedUser{account: account}
+	return noValue(value)
+}
+
 func (v *verifier) userName(name string, value []byte) error {
 	id, err := userID(value)
-	v.names[id] = name
-	return err
+	if err != nil {
+		return err
+	}
+	switch u := v.users[id]; {
+	case u == nil:
+		return record.Damaged("a name has a user who is in no account's list")
+	case u.name != "":
+		return record.Damaged("a user is in the list of names twice")
+	default:
+		u.name = name
+		return nil
+	}
 }
 
 func (v *verifier) user(id secret.ID, value []byte) error {
@@ -278,10 +315,14 @@ func (v *verifier) user(id secret.ID, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if name, named := v.names[id]; !named || name != u.Canonical {
+	listed := v.users[id]
+	switch {
+	case listed == nil || listed.account != u.Account:
+		return record.Damaged("the user %s is missing from the list of the account's users", u.Subject())
+	case listed.name != u.Canonical:
 		return record.Damaged("the user %s is missing from the list of names", u.Subject())
 	}
-	delete(v.names, id)
+	delete(v.users, id)
 	return nil
 }
 

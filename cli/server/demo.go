@@ -55,7 +55,7 @@ func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
 	if err := seedDemoHistory(ctx, s, now); err != nil {
 		return err
 	}
-	_, err := s.CreateFixedUser(ctx, demoUsername, demoAccount, demoPasswordHash, store.Operator)
+	_, err := s.CreateFixedUser(ctx, store.UserSpec{Username: demoUsername, Account: demoAccount, Operator: true}, demoPasswordHash)
 	return err
 }
 

@@ -38,7 +38,7 @@ type seed struct {
 // print, except those that only a server sets. The table in docs/testing.md is made of them.
 type (
 	seedClient struct {
-		ClientID     string   `json:"client_id" does:"up to 64 visible ASCII characters; generated if missing"`
+		ClientID     string   `json:"client_id" does:"up to 255 visible ASCII characters; generated if missing"`
 		ClientSecret string   `json:"client_secret" does:"any string; generated if missing"`
 		Name         string   `json:"name" does:"display name; its id if missing"`
 		RedirectURIs []string `json:"redirect_uris" does:"where codes are sent"`

@@ -66,11 +66,7 @@ func (w *seeder) run(ctx context.Context) error {
 	}
 	for i, u := range w.users {
 		u.Account = u.accountID()
-		var roles []store.Role
-		if u.Operator {
-			roles = append(roles, store.Operator)
-		}
-		_, err := w.to.CreateFixtureUser(ctx, u.Username, u.Account, u.Password, roles...)
+		_, err := w.to.CreateFixtureUser(ctx, store.UserSpec{Username: u.Username, Account: u.Account, Password: u.Password, Operator: u.Operator})
 		if err == nil && u.Disabled {
 			_, err = w.to.DisableUser(ctx, u.Username)
 		}

@@ -73,6 +73,7 @@ const outline = `
 ### §6: the specification's examples
 ## Webhooks
 ## The platform API
+### Platform §3: the calls
 ### Platform §4, §5: invitations, audit
 ### Platform §7: own data
 ## The appliance

@@ -8,7 +8,6 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
-	"tollhouse/store/secret"
 )
 
 // AdminUser is a user.
@@ -67,24 +66,13 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request) error {
 	if err := readAdminBody(w, r, &asked); err != nil {
 		return err
 	}
-	var roles []store.Role
-	if asked.Operator {
-		roles = append(roles, store.Operator)
-	}
 	if asked.Account == "" {
 		asked.Account = store.DefaultAccount
 	}
 	if asked.Code && asked.Password != "" {
 		return web.InvalidRequest("A user is created with a password or with a code, not with both.").On("code")
 	}
-	var u store.User
-	var code secret.Token
-	var err error
-	if asked.Code {
-		u, code, err = s.site.Store.CreateUserWithCode(r.Context(), asked.Username, asked.Account, roles...)
-	} else {
-		u, err = s.site.Store.CreateUser(r.Context(), asked.Username, asked.Account, asked.Password, roles...)
-	}
+	u, code, err := s.site.Store.CreateUser(r.Context(), store.UserSpec{Username: asked.Username, Account: asked.Account, Password: asked.Password, Code: asked.Code, Operator: asked.Operator})
 	if errors.Is(err, record.ErrExists) {
 		p := web.NewProblem(http.StatusConflict, "exists", "User %q already exists; user names ignore case.", asked.Username).Because(err)
 		p.Extra = map[string]any{"hint": "tollhouse user list shows them; tollhouse user passwd NAME sets a new password"}

@@ -16,8 +16,12 @@ func AccountProblem(err error, id string) error {
 	case errors.Is(err, record.ErrNotFound):
 		return web.Absent("account", id, "tollhouse account list shows the accounts").Because(err)
 	case errors.Is(err, record.ErrConflict):
-		p := web.NewProblem(http.StatusConflict, "conflict", "Account %q still has users.", id).Because(err)
-		p.Extra = map[string]any{"hint": "delete its users first; tollhouse user list shows them"}
+		left := "users"
+		if inUse, ok := errors.AsType[*store.AccountInUseError](err); ok && inUse.Clients {
+			left = "clients that act for it"
+		}
+		p := web.NewProblem(http.StatusConflict, "conflict", "Account %q still has %s.", id, left).Because(err)
+		p.Extra = map[string]any{"hint": "delete them first; tollhouse user list and tollhouse client list show them"}
 		return p
 	}
 	return err

@@ -273,7 +273,7 @@ func resourceProblem(err error) error {
 		return web.DocumentProblem(doc)
 	case errors.Is(err, record.ErrNotFound):
 		return web.NewProblem(http.StatusNotFound, "not_found", "The resource does not exist.").Because(err)
-	case errors.Is(err, eventlog.ErrPrecondition):
+	case errors.Is(err, record.ErrPrecondition):
 		return web.NewProblem(http.StatusPreconditionFailed, "precondition_failed", "The resource does not meet If-Match or If-None-Match; read it again and retry.").Because(err)
 	}
 	return err

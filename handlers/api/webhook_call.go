@@ -187,7 +187,7 @@ func WebhookProblem(err error) error {
 		return conflict("An operator disabled or created this endpoint, so only an operator can enable it: ask yours to run tollhouse webhook enable.")
 	case errors.Is(err, record.ErrDisabled):
 		return conflict("The client or the user of this token has ended, or may no longer have events pushed.")
-	case errors.Is(err, eventlog.ErrPrecondition):
+	case errors.Is(err, record.ErrPrecondition):
 		return web.NewProblem(http.StatusPreconditionFailed, "precondition_failed", "The endpoint does not meet If-Match or If-None-Match; read it again and retry.").Because(err)
 	case errors.Is(err, record.ErrNotFound):
 		return web.NewProblem(http.StatusNotFound, "not_found", "The webhook endpoint does not exist.").Because(err)

@@ -88,11 +88,7 @@ func (s *Server) createUser(v *visit) error {
 		if account == "" {
 			account = store.DefaultAccount
 		}
-		var roles []store.Role
-		if a.operator {
-			roles = append(roles, store.Operator)
-		}
-		u, code, err := s.site.Store.CreateUserWithCode(v.ctx, a.username, account, roles...)
+		u, code, err := s.site.Store.CreateUser(v.ctx, store.UserSpec{Username: a.username, Account: account, Code: true, Operator: a.operator})
 		if isInvalid(err) || errors.Is(err, record.ErrExists) {
 			a.refused = err
 			return done, v.showNewUser(http.StatusBadRequest, a, v.form.Value("once"))

@@ -191,6 +191,18 @@ func AsProblem(err error) *Problem {
 	case errors.Is(err, record.ErrUnknownOutcome):
 		return NewProblem(http.StatusInternalServerError, "server_error",
 			"The outcome is unknown; check before retrying.").Because(err)
+	case errors.Is(err, store.ErrProtected):
+		return NewProblem(http.StatusForbidden, "protected",
+			"Only the machine may change an operator, or a client that may introspect.").Because(err)
+	case errors.Is(err, record.ErrPrecondition):
+		return NewProblem(http.StatusPreconditionFailed, "precondition_failed",
+			"It does not meet If-Match; read it again and retry.").Because(err)
+	case errors.Is(err, store.ErrUnknownAccount):
+		return NewProblem(http.StatusNotFound, "unknown_account", "The account does not exist.").
+			On("account").Because(err)
+	case errors.Is(err, store.ErrTooManyClients):
+		return NewProblem(http.StatusConflict, "limit_reached",
+			"There are as many clients as there may be; delete those not in use.").Because(err)
 	case errors.Is(err, record.ErrNotFound):
 		return NewProblem(http.StatusNotFound, "not_found", "Not found.").Because(err)
 	case errors.Is(err, record.ErrExists):

@@ -14,9 +14,6 @@ import (
 	"tollhouse/store/snapshot"
 )
 
-// ErrPrecondition means that a resource does not meet a change's Condition.
-var ErrPrecondition = errors.New("precondition does not hold")
-
 // ResourceChange says who changes which resource, and under what condition.
 type ResourceChange struct {
 	Owner, Kind, ID string
@@ -60,7 +57,7 @@ type Changed struct {
 
 // PutResource sets the whole snapshot of a resource and records the event in the same
 // transaction: created, updated, or none when nothing changed. With an Action the
-// resource must exist. Errors: *snapshot.Error, ErrNotFound, ErrPrecondition,
+// resource must exist. Errors: *snapshot.Error, ErrNotFound, record.ErrPrecondition,
 // *record.BudgetError, and ErrUnavailable when concurrent changes to the resource kept
 // getting in first.
 func (l *Log) PutResource(ctx context.Context, c ResourceChange, body snapshot.Value) (Changed, error) {
@@ -159,7 +156,7 @@ func (l *Log) tryChange(ctx context.Context, c ResourceChange, next func(before 
 		return Changed{}, err
 	}
 	if !c.Condition.holds(rec) {
-		return Changed{}, ErrPrecondition
+		return Changed{}, record.ErrPrecondition
 	}
 	e, differs := c.event(before, rec.exists(), st)
 	if !differs && c.Action == "" {

@@ -10,7 +10,7 @@ import (
 // KindWords names each kind of record in messages about damage. Every tag has an
 // entry.
 var KindWords = map[byte]string{
-	TagMeta: "notes of the store itself", TagClient: "clients", TagUser: "users", TagUserName: "names of users", TagAccount: "accounts",
+	TagMeta: "notes of the store itself", TagClient: "clients", TagUser: "users", TagUserName: "names of users", TagAccount: "accounts", TagAccountUser: "lists of users by account",
 	TagSession: "sessions", TagUserSession: "lists of sessions", TagDecided: "decided consent screens",
 	TagCode: "authorization codes", TagUserCode: "lists of authorization codes", TagConsent: "remembered consents",
 	TagFamily: "token families", TagClientFamily: "lists of token families by client", TagUserFamily: "lists of token families by user",

@@ -20,6 +20,9 @@ var (
 	ErrDisabled = errors.New("is disabled")
 	ErrConflict = errors.New("has changed in the meantime")
 	ErrScope    = errors.New("scope is not covered by the grant")
+	// ErrPrecondition means that a resource, or another record with a revision, does not meet
+	// the condition of a change (RFC 9110 §13.1).
+	ErrPrecondition = errors.New("precondition does not hold")
 )
 
 // Errors of the engine and the password hasher, re-exported because callers of the

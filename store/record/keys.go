@@ -28,6 +28,7 @@ const (
 	TagUser         = 'u' // id16
 	TagUserName     = 'U' // str(canonical name) → id16
 	TagAccount      = 'a' // str(account_id)
+	TagAccountUser  = 'A' // str(account_id) id16
 	TagSession      = 's' // h32
 	TagUserSession  = 'S' // id16 h32
 	TagDecided      = 'd' // h32
@@ -60,7 +61,7 @@ const (
 // request reads them: those last used, and all clients, so that a caller cannot learn
 // from the time of an answer which ids exist.
 var (
-	RecentKinds = string([]byte{TagMeta, TagUser, TagCode, TagFamily, TagAccessToken, TagRefreshToken, TagEventHead})
+	RecentKinds = string([]byte{TagMeta, TagUser, TagAccount, TagCode, TagFamily, TagAccessToken, TagRefreshToken, TagEventHead})
 	WholeKinds  = string([]byte{TagClient})
 )
 
@@ -124,6 +125,7 @@ func ClientKey(id string) Key                { return NewKey(TagClient).Str(id) 
 func UserKey(id secret.ID) Key               { return NewKey(TagUser).ID(id) }
 func UserNameKey(name string) Key            { return NewKey(TagUserName).Str(name) }
 func AccountKey(id string) Key               { return NewKey(TagAccount).Str(id) }
+func AccountUsersKey(account string) Key     { return NewKey(TagAccountUser).Str(account) }
 func CertificateKey(name string) Key         { return NewKey(TagCertificate).Str(name) }
 func SessionKey(h secret.Hash) Key           { return NewKey(TagSession).Hash(h) }
 func UserSessionsKey(user secret.ID) Key     { return NewKey(TagUserSession).ID(user) }

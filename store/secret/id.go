@@ -1,6 +1,9 @@
 package secret
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // ID is an identifier of 128 random bits, unique in practice.
 type ID [16]byte
@@ -20,6 +23,14 @@ func NewTail(from Source) [8]byte {
 	var tail [8]byte
 	from.fill("tail", tail[:])
 	return tail
+}
+
+// NewCount returns where a counter of changes begins: whatever is created again under the name
+// of something deleted must not reach the counts of that.
+func NewCount(from Source) uint64 {
+	var b [8]byte
+	from.fill("count", b[:])
+	return binary.BigEndian.Uint64(b[:]) >> 16
 }
 
 // The alphabet of RFC 4648 §6.

@@ -45,7 +45,7 @@ const (
 const redacted = "[redacted]"
 
 // Source fills b with random bytes. The sequence names their use: "id", "tail",
-// "name", "key" or a Kind. The nil Source is the system's randomness; only `dev
+// "name", "count", "key" or a Kind. The nil Source is the system's randomness; only `dev
 // --rand-seed`, which keeps no data, uses another.
 type Source func(sequence string, b []byte)
 

@@ -20,6 +20,7 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
 )
 
 // Clock is a clock that only moves when a test advances it.
@@ -232,8 +233,19 @@ func (f *Fixture) User(t testing.TB, name, account string) store.User {
 	if f.options.Hasher == quickHasher {
 		hash = must.Get(quickHash())(t)
 	}
-	u := must.Get(f.CreateFixedUser(context.Background(), name, account, hash))(t)
+	u := must.Get(f.CreateFixedUser(context.Background(), store.UserSpec{Username: name, Account: account}, hash))(t)
 	return u
+}
+
+// OwnerOf returns the owner of the webhook endpoints that tokens of a client create, for the
+// user if there is one.
+func (f *Fixture) OwnerOf(t testing.TB, client string, user ...store.User) webhook.Owner {
+	t.Helper()
+	o := webhook.Owner{Client: client, ClientGeneration: must.Get(f.FindClient(context.Background(), client))(t).Generation}
+	for _, u := range user {
+		o.User, o.UserGeneration = u.Subject(), u.Generation
+	}
+	return o
 }
 
 // AuditReasons returns the reasons of up to limit audit lines after a position, and

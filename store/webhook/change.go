@@ -332,7 +332,7 @@ func (w *Webhooks) recordChange(tx kv.Txn, by By, before, after Endpoint, action
 
 // Update changes the settings of an endpoint. Types apply from the cursor onwards. A new URL
 // binds the endpoint to the caller. Errors: record.ErrNotFound, *record.InvalidError,
-// *snapshot.Error, *ExistsError, eventlog.ErrPrecondition, and record.ErrDisabled when the caller's
+// *snapshot.Error, *ExistsError, record.ErrPrecondition, and record.ErrDisabled when the caller's
 // authorization has ended in the meantime.
 func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endpoint, error) {
 	var err error
@@ -350,7 +350,7 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 	}
 	return w.change(ctx, by, id, func(tx kv.Txn, e *Endpoint) (string, error) {
 		if c.If != nil && !c.If(e.Revision) {
-			return "", eventlog.ErrPrecondition
+			return "", record.ErrPrecondition
 		}
 		before := *e
 		if c.URL != nil {

@@ -28,7 +28,7 @@ func makeBusy(t *testing.T) busy {
 	s := storetest.NewKeeping(t)
 	b := busy{client: clientOf(t, s)}
 	b.made = addEndpoint(t, s, webhook.System)
-	b.unordered = addEndpoint(t, s, webhook.By{Account: account, Owner: webhook.Owner{Client: b.client}}, func(c *webhook.Settings) { c.URL, c.Order = hook+"2", webhook.None }).id
+	b.unordered = addEndpoint(t, s, webhook.By{Account: account, Owner: s.OwnerOf(t, b.client)}, func(c *webhook.Settings) { c.URL, c.Order = hook+"2", webhook.None }).id
 	b.asleep = addEndpoint(t, s, webhook.System, func(c *webhook.Settings) { c.URL = hook + "3" }).id
 	for range 6 {
 		b.events = append(b.events, event(t, s, "customer.created"))
@@ -51,7 +51,7 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 		ctxt = context.Context
 		st   = *store.Store
 	)
-	by := webhook.By{Account: account, Owner: webhook.Owner{Client: b.client}}
+	by := webhook.By{Account: account, Owner: b.OwnerOf(t, b.client)}
 	e, now := b.now(t), b.Now()
 	asleep := must.Get(b.Webhooks.Find(t.Context(), webhook.System, b.asleep))(t)
 	newURL, text := hook+"9", "new"

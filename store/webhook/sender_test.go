@@ -229,7 +229,7 @@ func TestDisable(t *testing.T) {
 		m := makeEndpoint(t)
 		p := event(t, m.Fixture, "customer.created")
 		e := m.now(t)
-		must.Get(m.Webhooks.Disable(t.Context(), webhook.By{Owner: webhook.Owner{Client: clientOf(t, m.Fixture)}}, m.id))(t)
+		must.Get(m.Webhooks.Disable(t.Context(), webhook.By{Owner: m.OwnerOf(t, clientOf(t, m.Fixture))}, m.id))(t)
 		progress := webhook.Progress{Cursor: p, Done: []webhook.Delivery{outcome(p, webhook.Delivered)}, Trouble: webhook.Trouble{Attempts: 3}, Disable: webhook.Failing}
 		if _, err := m.Webhooks.Settle(t.Context(), &e, progress); !errors.Is(err, record.ErrConflict) {
 			t.Errorf("Settle: %v, want a conflict, since it is disabled now", err)
@@ -1035,8 +1035,10 @@ func TestAnAccountWhoseDeletionStoppedStopsNoSender(t *testing.T) {
 	t.Parallel()
 	stopped := func(t *testing.T) (m made, client string, was webhook.Endpoint) {
 		s := storetest.New(t)
-		client = clientOf(t, s)
-		m = addEndpoint(t, s, webhook.By{Account: account, Owner: webhook.Owner{Client: client}})
+		c, _ := s.Client(t)
+		client = c.ID
+		// A user or a client of the account would keep it from being erased.
+		m = addEndpoint(t, s, webhook.By{Account: account, Owner: s.OwnerOf(t, client, s.User(t, "mara", "acct_2"))})
 		event(t, s, "customer.created")
 		must.Do(t, s.Webhooks.Start(t.Context()))
 		was = must.Get(s.Webhooks.Load(t.Context(), m.id))(t)

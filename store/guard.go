@@ -1,0 +1,111 @@
+package store
+
+import (
+	"errors"
+	"slices"
+
+	"tollhouse/store/record"
+)
+
+// Guard is what must hold for a change of an account, a user or a client. It is checked in the
+// transaction of the change, so what another request commits in between counts. The zero Guard
+// refuses nothing: it is that of the machine. Several Guards must all hold.
+type Guard struct {
+	// If is the condition on the revision (RFC 9110 §13.1.1), or nil; else ErrPrecondition. What
+	// does not exist yet has revision 0. If has no side effects, since it may be called again, as
+	// User and Client may.
+	If func(revision uint64) bool
+	// Protect refuses to change an operator, or a client that may introspect, with ErrProtected.
+	Protect bool
+	// KnownAccount refuses with ErrUnknownAccount to create the account of a user or a client.
+	KnownAccount bool
+	// User returns why the user may not be changed, or nil.
+	User func(User) error
+	// Client returns why the client may not be changed, or nil. It sees the client as it was and
+	// as it is to become.
+	Client func(Client) error
+}
+
+var (
+	// ErrProtected means that only the machine may change the user or the client.
+	ErrProtected = errors.New("is protected")
+	// ErrUnknownAccount means that the account of a user or a client does not exist.
+	ErrUnknownAccount = errors.New("account does not exist")
+)
+
+// checks are Guards that must all hold.
+type checks []Guard
+
+// check checks what the Guards say about a record that exists.
+func (cs checks) check(revision uint64, isProtected bool) error {
+	for _, g := range cs {
+		switch {
+		case g.Protect && isProtected:
+			return ErrProtected
+		case g.If != nil && !g.If(revision):
+			return record.ErrPrecondition
+		}
+	}
+	return nil
+}
+
+func (cs checks) account(a Account) error { return cs.check(a.Revision, false) }
+
+func (cs checks) user(u User) error {
+	err := cs.check(u.Revision, u.Operator)
+	for _, g := range cs {
+		if err == nil && g.User != nil {
+			err = g.User(u)
+		}
+	}
+	return err
+}
+
+func (cs checks) client(c Client) error {
+	if err := cs.check(c.Revision, c.Introspect); err != nil {
+		return err
+	}
+	return cs.becomes(c)
+}
+
+// becomes checks a client as it is to become.
+func (cs checks) becomes(c Client) error {
+	for _, g := range cs {
+		if g.Client == nil {
+			continue
+		}
+		if err := g.Client(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// absent checks what the Guards say about a record that does not exist.
+func (cs checks) absent() error {
+	for _, g := range cs {
+		if g.If != nil && !g.If(0) {
+			return record.ErrPrecondition
+		}
+	}
+	return nil
+}
+
+func (cs checks) wantKnownAccount() bool {
+	for _, g := range cs {
+		if g.KnownAccount {
+			return true
+		}
+	}
+	return false
+}
+
+// laterOf returns what is still to be checked by the further transactions of a change. The
+// revision has changed by its first.
+func laterOf(guards checks) checks {
+	rest := slices.Clone(guards)
+	for i := range rest {
+		rest[i].If = nil
+	}
+	return rest
+}
