@@ -94,6 +94,7 @@ func (p *program) eventExport() *cobra.Command {
 // eventShown is what a table of events shows of one.
 type eventShown struct {
 	ID        string `json:"id"`
+	Owner     string `json:"owner"`
 	Resource  string `json:"resource"`
 	Source    string `json:"source"`
 	Type      string `json:"type"`

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,12 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/term"
+	"tollhouse/handlers/api"
 )
 
 const (
@@ -24,6 +27,7 @@ const (
 
 func (p *program) eventTail() *cobra.Command {
 	var account, after string
+	var all bool
 	var types, resources []string
 	var since term.Ago
 	c := &cobra.Command{
@@ -32,24 +36,25 @@ func (p *program) eventTail() *cobra.Command {
 		Long: `Print the events of an account as they are recorded, one per line, until interrupted.
 With --since or --after, print earlier events first. This needs a running server, or a
 database named with --store. If the server goes away, tail waits for it and continues
-after the last event that it printed: it misses no event and prints none twice.`,
+after the last event that it printed: it misses no event and prints none twice.
+
+With --all-accounts, print the events of all accounts in the order in which they were
+recorded. Positions are then those of the feed: continue with --after and the position
+that tail names at its end.`,
 		Args: operands(),
 	}
 	flags := c.Flags()
 	addAccountFlag(c, &account)
+	addAllAccountsFlag(c, &all)
 	addFilterFlags(c, &types, &resources)
 	flags.Var(&since, "since", "start with events at or after this `time`: 2026-03-09, RFC 3339, Unix seconds, or an age such as 2h")
 	flags.StringVar(&after, "after", "", "start after the event with this `id`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
-		query := filterQuery(account, types, resources)
-		if !since.IsZero() {
-			query.Set("createdAt[gte]", strconv.FormatInt(since.Unix(), 10))
+		t, err := p.newTail(all, filterQuery(account, types, resources), since, after)
+		if err != nil {
+			return err
 		}
-		if after != "" {
-			query.Set("after", after)
-		}
-		t := p.newTail(query, since.Moment)
-		table := p.newTailTable()
+		table := p.newTailTable(all)
 		t.event = func(_ context.Context, wire []byte) error { return p.printEvent(table, wire) }
 		return inFlags(listFlags, t.run(ctx))
 	})
@@ -72,8 +77,32 @@ type tail struct {
 	last  string // the position after which the next stream begins
 }
 
-func (p *program) newTail(query url.Values, since term.Moment) *tail {
-	return &tail{p: p, path: "/admin/events?" + query.Encode(), since: since, silence: tailSilence, retry: tailRetry}
+func addAllAccountsFlag(c *cobra.Command, all *bool) {
+	c.Flags().BoolVar(all, "all-accounts", false, "the events of all accounts; needs a server with --feed")
+}
+
+// newTail returns a tail of an account's log, or of the feed.
+func (p *program) newTail(all bool, query url.Values, since term.Ago, after string) (*tail, error) {
+	t := &tail{p: p, since: since.Moment, silence: tailSilence, retry: tailRetry}
+	if !all {
+		if !since.IsZero() {
+			query.Set("createdAt[gte]", strconv.FormatInt(since.Unix(), 10))
+		}
+		if after != "" {
+			query.Set("after", after)
+		}
+		t.path = "/admin/events?" + query.Encode()
+		return t, nil
+	}
+	if query.Has("account") {
+		return nil, term.Usage("leave out one of them; --account may come from TOLLHOUSE_ACCOUNT", "--all-accounts and --account exclude each other")
+	}
+	if !since.IsZero() {
+		return nil, term.Usage("use --after start, or --after with a position in the feed", "--since cannot be combined with --all-accounts: the feed is in the order of recording")
+	}
+	query.Set("after", cmp.Or(after, "latest"))
+	t.path = api.FeedPath + "?" + query.Encode()
+	return t, nil
 }
 
 // run follows one stream after another. The first must connect immediately.
@@ -197,7 +226,7 @@ func (t *tail) take(ctx context.Context, f frame) error {
 
 // handle ignores unknown names, which a later server may send.
 func (t *tail) handle(ctx context.Context, f frame) error {
-	var data struct{ After, OldestAvailable, First, Last, Reason string }
+	var data struct{ After, OldestAvailable, First, Last, Account, From, To, Reason string }
 	if f.name != "" {
 		if err := json.Unmarshal(f.data, &data); err != nil {
 			return term.Fail(term.ExitFailed, "use the same version of tollhouse as the server", "cannot read the stream: %w", err)
@@ -213,6 +242,10 @@ func (t *tail) handle(ctx context.Context, f frame) error {
 	case "gap":
 		t.p.Note("some events were removed before they could be shown; the oldest remaining event is %s", term.Visible(data.OldestAvailable))
 	case "backfill":
+		if data.Account != "" {
+			t.p.Note("events of account %[1]s were recorded at earlier positions of its log, from %[2]s to %[3]s; tollhouse event list --account %[1]s shows them", term.Visible(data.Account), term.Visible(data.From), term.Visible(data.To))
+			return nil
+		}
 		t.p.Note("events were recorded at earlier positions than those shown, from %s to %s; tollhouse event list shows them", term.Visible(data.First), term.Visible(data.Last))
 	case "end":
 		if data.Reason == "restart" {
@@ -224,10 +257,14 @@ func (t *tail) handle(ctx context.Context, f frame) error {
 }
 
 // newTailTable returns a table that prints each line immediately, so it starts with widths
-// that fit most events.
-func (p *program) newTailTable() *term.Table {
-	t := p.NewTable("CREATED", "TYPE", "RESOURCE", "SOURCE", "ID")
-	t.Widths = []int{20, 26, 16, 18, 30}
+// that fit most events. With all it has the account of each event.
+func (p *program) newTailTable(all bool) *term.Table {
+	columns, widths := []string{"CREATED", "TYPE", "RESOURCE", "SOURCE", "ID"}, []int{20, 26, 16, 18, 30}
+	if all {
+		columns, widths = slices.Insert(columns, 1, "ACCOUNT"), slices.Insert(widths, 1, 16)
+	}
+	t := p.NewTable(columns...)
+	t.Widths = widths
 	return t
 }
 
@@ -241,7 +278,11 @@ func (p *program) printEvent(table *term.Table, wire []byte) error {
 		if err := json.Unmarshal(wire, &e); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
-		table.Add(term.ShowTime(e.CreatedAt), e.Type, e.Resource, e.Source, e.ID)
+		row := []string{term.ShowTime(e.CreatedAt), e.Type, e.Resource, e.Source, e.ID}
+		if len(table.Widths) > len(row) { // with the account
+			row = slices.Insert(row, 1, e.Owner)
+		}
+		table.Add(row...)
 		err = table.Flush()
 	}
 	if err != nil {

@@ -199,7 +199,7 @@ func TestEventTail(t *testing.T) {
 		t.Parallel()
 		var out strings.Builder
 		p := &program{Console: term.Console{Out: &out}}
-		table := p.newTailTable()
+		table := p.newTailTable(false)
 		long := strings.Repeat("ä", 25)
 		for _, source := range []string{"a", long, "b"} {
 			if err := p.printEvent(table, fmt.Appendf(nil, `{"id":"ID","type":"a.b","resource":"r","source":%q,"createdAt":0}`, source)); err != nil {

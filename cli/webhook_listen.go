@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -34,6 +33,7 @@ const (
 
 func (p *program) webhookListen() *cobra.Command {
 	var forwardTo, account, after, secretFile string
+	var all bool
 	var types []string
 	var since term.Ago
 	c := &cobra.Command{
@@ -51,6 +51,7 @@ again every second. A response other than 2xx is printed, and the next event fol
 	flags := c.Flags()
 	flags.StringVar(&forwardTo, "forward-to", "", "the `URL` to post to, such as http://127.0.0.1:3000/hook")
 	addAccountFlag(c, &account)
+	addAllAccountsFlag(c, &all)
 	addTypeFlag(c, &types)
 	flags.Var(&since, "since", "start with events at or after this `time`: 2026-03-09, RFC 3339, Unix seconds, or an age such as 2h")
 	flags.StringVar(&after, "after", "", "start after the event with this `id`")
@@ -59,19 +60,15 @@ again every second. A response other than 2xx is printed, and the next event fol
 		if err := checkForwardTo(forwardTo); err != nil {
 			return err
 		}
+		t, err := p.newTail(all, filterQuery(account, types, nil), since, after)
+		if err != nil {
+			return err
+		}
 		key, err := p.listenSecret(secretFile)
 		if err != nil {
 			return err
 		}
-		query := filterQuery(account, types, nil)
-		if !since.IsZero() {
-			query.Set("createdAt[gte]", strconv.FormatInt(since.Unix(), 10))
-		}
-		if after != "" {
-			query.Set("after", after)
-		}
 		l := &listener{p: p, to: forwardTo, key: key, client: newListenClient(), retry: listenRetry}
-		t := p.newTail(query, since.Moment)
 		t.ready, t.event = l.ready, l.forward
 		err = inFlags(listFlags, t.run(ctx))
 		if ctx.Err() != nil {

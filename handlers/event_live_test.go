@@ -60,9 +60,13 @@ type stream struct {
 
 func (l *live) open(t *testing.T, query, token string, headers ...string) *stream {
 	t.Helper()
+	return openStream(t, l.url+"/api/events"+query, append(headers, "Authorization", "Bearer "+token)...)
+}
+
+func openStream(t *testing.T, target string, headers ...string) *stream {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, l.url+"/api/events"+query, nil))(t)
-	r.Header.Set("Authorization", "Bearer "+token)
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, target, nil))(t)
 	r.Header.Set("Accept", "text/event-stream")
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])

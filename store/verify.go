@@ -152,6 +152,9 @@ var recordKinds = map[byte]recordKind{
 	record.TagWebhook: {keyShape{texts: 1, tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
 		return v.webhooks.Endpoint(p.texts[0], secret.ID(p.tail), value)
 	}},
+	record.TagFeed: {keyShape{tail: record.FeedPositionSize}, func(v *verifier, k []byte, _ keyParts, value []byte) error {
+		return v.log.FeedEntry(record.FeedPositionAt(k), value)
+	}},
 	record.TagCertificate: {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 
@@ -263,6 +266,8 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 	case metaBackup:
 		_, err := decodeBackup(value)
 		return err
+	case eventlog.FeedName:
+		return v.log.FeedHead(value)
 	case metaEpoch:
 		_, err := decodeEpoch(value)
 		return err

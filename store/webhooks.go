@@ -112,11 +112,12 @@ func (c Client) mayPush(account string, forUser bool) bool {
 	return c.Scope.Covers(scopePush) && (forUser || c.Account == account)
 }
 
-// TrimEvents is [eventlog.Log.Trim], and removes what webhook endpoints had set aside of the
-// events.
+// TrimEvents is [eventlog.Log.Trim] and [eventlog.Log.TrimFeed], and removes what webhook
+// endpoints had set aside of the events. It returns the number of events.
 func (s *Store) TrimEvents(ctx context.Context) (removed int, err error) {
 	removed, err = s.Events.Trim(ctx)
-	if removed > 0 {
+	entries, failed := s.Events.TrimFeed(ctx)
+	if err = errors.Join(err, failed); removed+entries > 0 {
 		err = errors.Join(err, s.Webhooks.SweepRemoved(ctx))
 	}
 	return removed, err

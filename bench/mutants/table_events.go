@@ -28,6 +28,31 @@ var eventMutants = []mutant{
 		in: "store/eventlog", tests: []string{"TestRecordEventKeepsOneOrder"},
 	},
 	{
+		name: "feed_position", breaks: "an event that commits later has a later position in the feed",
+		under: "store/eventlog", old: "return h.last.Next(l.now(), [8]byte{})", new: "return record.Position{}.Next(l.now(), [8]byte{})",
+		tests: []string{"TestFeedPositionIsDrawnInTheUpdate", "TestFeedByModel"},
+	},
+	{
+		name: "feed_of_an_erased_account", breaks: "an account that is erased and imported again is in the feed once",
+		under: "store/eventlog", old: "x.origin != head.origin()", new: "false",
+		tests: []string{"TestFeedOfRemovedAndImportedEvents"},
+	},
+	{
+		name: "feed_in_the_order_of_the_log", breaks: "events of one account are in the feed in the order of its log",
+		under: "store/eventlog", old: "slices.SortFunc(w.live, record.Position.Compare)", new: "",
+		tests: []string{"TestFeedOfRemovedAndImportedEvents", "TestFeedByModel"},
+	},
+	{
+		name: "feed_that_was_off", breaks: "a reader learns of the time in which the feed was off",
+		under: "store/eventlog", old: "h.removed = h.last", new: "",
+		tests: []string{"TestFeedIsTrimmed"},
+	},
+	{
+		name: "feed_turned_on_elsewhere", breaks: "a server writes entries although another one turned the feed on",
+		under: "store/eventlog", old: "l.feedOff.Load() && l.others.engine == nil", new: "l.feedOff.Load()",
+		tests: []string{"TestFeedByModel"},
+	},
+	{
 		name: "segment_within_a_millisecond", breaks: "a position belongs to exactly one segment of the log",
 		under: "store/eventlog", old: " && p.Millis() > h.last.Millis()", new: "",
 		tests: []string{"TestASegmentBegins"},

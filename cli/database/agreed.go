@@ -20,6 +20,7 @@ type Agreed struct {
 	PublicURL           string // "" for servers on loopback
 	Lifetimes           store.Lifetimes
 	Retain, AuditRetain time.Duration
+	Feed                time.Duration
 	CardGuard           eventlog.CardGuard
 	OpenKinds           bool
 }
@@ -39,7 +40,7 @@ func (a *Agreed) settings() []agreedSetting {
 		value *time.Duration
 	}{
 		{"access-ttl", &a.Lifetimes.AccessToken}, {"refresh-ttl", &a.Lifetimes.RefreshToken}, {"code-ttl", &a.Lifetimes.Code},
-		{"session-idle", &a.Lifetimes.SessionIdle}, {"refresh-grace", &a.Lifetimes.RefreshGrace}, {"retain", &a.Retain}, {"audit-retain", &a.AuditRetain},
+		{"session-idle", &a.Lifetimes.SessionIdle}, {"refresh-grace", &a.Lifetimes.RefreshGrace}, {"retain", &a.Retain}, {"audit-retain", &a.AuditRetain}, {"feed", &a.Feed},
 	} {
 		list = append(list, agreedSetting{d.name, (*term.Duration)(d.value).String(), (*term.Duration)(d.value).Set})
 	}

@@ -73,6 +73,7 @@ requests it received, including secrets. GET /_dev lists them.`,
 		},
 	}
 	flags := c.Flags()
+	f.feed = term.Duration(eventlog.FeedMin)
 	f.add(flags, "127.0.0.1:0")
 	f.webhooks.add(flags, true)
 	f.engine = datadir.EngineMemory
@@ -214,7 +215,10 @@ func (r *running) begin(ctx context.Context, f devFlags, seed *seed) (*web.Demo,
 		return nil, err
 	}
 	r.current.Store(first)
-	shown, err := seedStore(ctx, first.data.Store, f, seed, r.control.random.source(), r.config.webhooks.Rules)
+	var shown *web.Demo
+	if err = first.data.Store.Events.SetFeed(ctx, r.config.feed); err == nil {
+		shown, err = seedStore(ctx, first.data.Store, f, seed, r.control.random.source(), r.config.webhooks.Rules)
+	}
 	if err == nil {
 		err = r.control.begin(ctx, shown)
 	}

@@ -283,7 +283,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 		return err
 	}
 	r.current.Store(newInstance(data))
-	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
+	if err = f.prepareStore(ctx, data.Store, r); err == nil {
 		r.backups, err = f.backups.begin(dir, r, key, lock)
 		defer r.backups.release()
 	}
@@ -303,20 +303,20 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	return errors.Join(err, closing, r.unknownOutcome())
 }
 
-// prepareStore checks the clock against the events and sets the retention, before the
-// server answers requests.
-func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, log *slog.Logger) error {
+// prepareStore checks the clock against the events and sets the retention and the feed,
+// before the server answers requests.
+func (f *serveFlags) prepareStore(ctx context.Context, s *store.Store, r *running) error {
 	err := s.Events.CheckClock(ctx)
 	var ahead *eventlog.AheadError
 	switch {
 	case errors.As(err, &ahead) && f.acceptClock:
-		log.Warn("clock accepted", "err", ahead)
+		r.log.Warn("clock accepted", "err", ahead)
 	case errors.As(err, &ahead):
 		return term.Fail(term.ExitBusy, ahead.Hint(), "%w", ahead)
 	case err != nil:
 		return err
 	}
-	return s.Events.SetRetention(ctx, time.Duration(f.retain))
+	return errors.Join(s.Events.SetRetention(ctx, time.Duration(f.retain)), s.Events.SetFeed(ctx, r.config.feed))
 }
 
 // serveStore opens the admin socket unless its path is "", calls write, which tells others

@@ -95,7 +95,7 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 	}()
 	r.presence = presence
 	r.current.Store(newInstance(data))
-	if err = f.prepareStore(ctx, data.Store, r.log); err == nil {
+	if err = f.prepareStore(ctx, data.Store, r); err == nil {
 		socket := ""
 		if p.AdminSocket != "" {
 			socket = datadir.SocketPath(p.AdminSocket, "")
@@ -139,7 +139,7 @@ func (f *serveFlags) jobs() []pgkv.Job {
 }
 
 func (f *serveFlags) agreed(c serverConfig) database.Agreed {
-	a := database.Agreed{Lifetimes: c.lifetimes, Retain: time.Duration(f.retain), AuditRetain: c.auditRetain, CardGuard: c.cardGuard, OpenKinds: f.openKinds}
+	a := database.Agreed{Lifetimes: c.lifetimes, Retain: time.Duration(f.retain), AuditRetain: c.auditRetain, CardGuard: c.cardGuard, OpenKinds: f.openKinds, Feed: c.feed}
 	if c.publicURL != nil {
 		a.PublicURL = c.publicURL.String()
 	}

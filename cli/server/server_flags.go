@@ -28,6 +28,7 @@ type serverFlags struct {
 	accessTTL, refreshTTL, codeTTL, sessionIdle, refreshGrace term.Duration
 
 	auditRetain term.Duration
+	feed        term.Duration
 	desk        deskFlags
 	webhooks    webhookFlags
 }
@@ -49,6 +50,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	f.auditRetain = term.Duration(auditRetainDefault)
 	flags.Var(&f.auditRetain, "audit-retain", "how long to keep lines of the audit record")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
+	flags.Var(&f.feed, "feed", "keep one list of the events of all accounts, for this long: 1h to 400d; 0 keeps none")
 	f.desk.add(flags)
 	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "card numbers and secrets in events: refuse, warn, or off to allow them")
 	flags.BoolVar(&f.openKinds, "open-kinds", false, "allow any fields in customers, accounts, transactions and invoices")
@@ -65,6 +67,7 @@ type serverConfig struct {
 	settings  []admin.Setting
 
 	auditRetain time.Duration
+	feed        time.Duration // 0 is off
 	webhooks    webhookConfig
 
 	instanceName string
@@ -99,6 +102,9 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	}
 	if c.auditRetain = time.Duration(f.auditRetain); c.auditRetain < auditRetainMin {
 		return c, term.Usage("give 1d or more", "--audit-retain %s is too short", &f.auditRetain)
+	}
+	if c.feed = time.Duration(f.feed); c.feed != 0 && (c.feed < eventlog.FeedMin || c.feed > eventlog.FeedMax) {
+		return c, term.Usage("give 1h to 400d, or leave it out to keep no feed", "--feed %s is out of range", &f.feed)
 	}
 	if err := store.CheckInstanceName(f.instanceName); err != nil {
 		return c, instanceNameError(err)

@@ -153,11 +153,9 @@ func (r *running) trimAudit(ctx context.Context) {
 	}
 }
 
-// trimEvents removes events past their retention, now and every minute.
+// trimEvents removes events and entries of the feed past their retention, now and every
+// minute.
 func (r *running) trimEvents(ctx context.Context) {
-	if r.data().Store.Events.Retention() == 0 {
-		return
-	}
 	for {
 		removed, err := r.data().Store.TrimEvents(ctx)
 		if removed > 0 {
@@ -165,6 +163,9 @@ func (r *running) trimEvents(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("cannot remove old events", "err", err)
+		}
+		if err == nil && r.data().Store.Events.Retention() == 0 && r.config.feed == 0 {
+			return // it has removed what a feed left that was on before
 		}
 		if term.Sleep(ctx, retainEvery) != nil {
 			return

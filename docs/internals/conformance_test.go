@@ -75,6 +75,7 @@ const outline = `
 ## The platform API
 ### Platform §3: the calls
 ### Platform §4, §5: invitations, audit
+### Platform §6: the feed of all accounts
 ### Platform §7: own data
 ## The appliance
 ### Commands and settings

@@ -21,6 +21,11 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 	return s.api.WriteEvents(w, r, account, "/admin/events", pairs, api.AliveAlways)
 }
 
+// listFeed is GET /api/platform/events for the operator.
+func (s *Server) listFeed(w http.ResponseWriter, r *http.Request) error {
+	return s.api.WriteFeed(w, r, api.AliveAlways)
+}
+
 // findEvent is GET /admin/events/:id?account=A.
 func (s *Server) findEvent(w http.ResponseWriter, r *http.Request) error {
 	id, err := NameIn(r)

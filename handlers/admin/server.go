@@ -71,6 +71,7 @@ func (s *Server) Mount(r *web.Router) {
 	r.Get("/admin/accounts/:id", s.findAccount)
 	r.On("DELETE", "/admin/accounts/:id", s.deleteAccount)
 
+	r.Get(api.FeedPath, s.listFeed)
 	r.Get("/admin/events", s.listEvents)
 	r.On("POST", "/admin/events", s.recordEvent)
 	r.On("POST", "/admin/events/import", s.importEvents)

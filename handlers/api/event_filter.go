@@ -43,6 +43,7 @@ type EventQuery struct {
 	// pairs are the parameters except cursors, as sent, for links.
 	pairs       []web.QueryPair
 	CursorSent  bool
+	feed        bool          // of all accounts
 	wait        time.Duration // how long to wait for the first event
 	waited      bool
 	Cursor      string // the parameter and its value
@@ -206,7 +207,7 @@ func parseLimit(text string) (int, *web.Problem) {
 	return n, nil
 }
 
-func (q *EventQuery) parseCursors(single map[string]string) *web.Problem {
+func (q *EventQuery) parseCursors(single map[string]string) (refused *web.Problem) {
 	after, hasAfter := single["after"]
 	before, hasBefore := single["before"]
 	q.CursorSent = hasAfter || hasBefore
@@ -218,19 +219,15 @@ func (q *EventQuery) parseCursors(single map[string]string) *web.Problem {
 		q.After = eventlog.LatestCursor()
 		return nil
 	case hasAfter:
-		c, ok := eventlog.ParseCursor(after)
-		if !ok {
-			return invalidCursor("after", "must be the id of an event, or latest")
-		}
-		q.After, q.cursorParam = c, "after"
+		q.cursorParam = "after"
+		q.After, refused = q.parseCursor("after", after)
+	case before == "latest":
+		refused = invalidCursor("before", "must be the id of an event")
 	case hasBefore:
-		c, ok := eventlog.ParseCursor(before)
-		if !ok || before == "latest" {
-			return invalidCursor("before", "must be the id of an event")
-		}
-		q.Before, q.cursorParam = c, "before"
+		q.cursorParam = "before"
+		q.Before, refused = q.parseCursor("before", before)
 	}
-	return nil
+	return refused
 }
 
 // parseWait parses how long to wait for the first event. New events come at the end,

@@ -75,9 +75,9 @@ func (q *EventQuery) PlaceInStream(r *http.Request, now time.Time) *web.Problem 
 		return web.InvalidParameter("before", "is not allowed on a stream; leave it out.")
 	}
 	if seen := r.Header.Get(LastEventID); seen != "" {
-		c, ok := eventlog.ParseCursor(seen)
-		if !ok {
-			return invalidCursor(LastEventID, "must be the id of an event")
+		c, refused := q.parseCursor(LastEventID, seen)
+		if refused != nil {
+			return refused
 		}
 		q.After, q.cursorParam = c, LastEventID
 	}
@@ -108,7 +108,8 @@ type EventStream struct {
 	Filter     eventlog.Filter
 	at         record.Position // up to here every event has been sent or does not match
 	Watch      *eventlog.Watch
-	backfill   *eventlog.Span // not yet reported
+	backfill   *eventlog.Span            // not yet reported
+	backfills  map[string]*eventlog.Span // those of the accounts, in the feed
 	Alive      func() error
 	Row        func(dst []byte, p record.Position, wire []byte) []byte // frame of an event; nil for the whole event
 }
@@ -124,7 +125,8 @@ func (st *EventStream) Begin() error {
 	h.Set("Content-Type", web.EventStreamType)
 	h.Set("X-Accel-Buffering", "no") // nginx buffers responses otherwise
 	st.W.WriteHeader(http.StatusOK)
-	return st.send(fmt.Appendf(make([]byte, 0, streamControlMax), "retry: %d\n\nid: %s\nevent: ready\ndata: {\"after\":%q}\n\n", streamRetry.Milliseconds(), st.at, st.at))
+	at := eventlog.PositionText(st.Owner, st.at)
+	return st.send(fmt.Appendf(make([]byte, 0, streamControlMax), "retry: %d\n\nid: %s\nevent: ready\ndata: {\"after\":%q}\n\n", streamRetry.Milliseconds(), at, at))
 }
 
 // findStart resolves the cursor. It ignores removed events, which forward reports: a
@@ -132,8 +134,13 @@ func (st *EventStream) Begin() error {
 func (st *EventStream) findStart() error {
 	none := st.Filter
 	none.From, none.To, none.Ascending = 1, 0, false // matches no event
+	none.Limit, none.Row = 1, appendNothing          // which the feed does not know
 	page, err := st.S.site.Store.Events.ListEvents(st.R.Context(), st.Owner, none, nil)
 	var cursor *eventlog.CursorError
+	if at, ok := none.After.Native(); ok && errors.As(err, &cursor) && cursor.Feed {
+		st.moveTo(at)
+		return nil
+	}
 	if errors.As(err, &cursor) && st.R.Header.Get(LastEventID) != "" {
 		return invalidCursor(LastEventID, "is not the id of a known event").Because(err)
 	}
@@ -191,7 +198,7 @@ func (st *EventStream) Run() error {
 // beat sends a heartbeat and the position. A reader whose filter matches nothing thus
 // resumes where the stream has come to, and not from a position that retention has passed.
 func (st *EventStream) beat() error {
-	return st.send(appendPosition([]byte(heartbeatFrame), st.at))
+	return st.send(st.appendPosition([]byte(heartbeatFrame), st.at))
 }
 
 // beatWhen sends a heartbeat when one is due: searching a long log may find nothing for
@@ -225,9 +232,7 @@ func (st *EventStream) forward() (more bool, err error) {
 		ends = append(ends, len(dst))
 		return dst
 	}
-	if st.backfill == nil {
-		st.backfill = st.Watch.TakeBackfill()
-	}
+	st.takeBackfill()
 	page, err := st.S.site.Store.Events.ListEvents(st.R.Context(), st.Owner, filter, buffer.B)
 	buffer.B = page.Data
 	if denied := st.Alive(); denied != nil {
@@ -242,7 +247,7 @@ func (st *EventStream) forward() (more bool, err error) {
 	var cursor *eventlog.CursorError
 	if errors.As(err, &cursor) && !cursor.Oldest.IsZero() {
 		st.moveTo(cursor.Resume)
-		return true, st.send(appendPosition(appendGap(nil, cursor), cursor.Resume))
+		return true, st.send(st.appendPosition(appendGap(nil, cursor), cursor.Resume))
 	}
 	if err != nil {
 		return false, err
@@ -273,23 +278,40 @@ func (st *EventStream) appendFrame(dst []byte, p record.Position, wire []byte) [
 	if st.Row != nil {
 		return st.Row(dst, p, wire)
 	}
-	dst = p.Append(append(dst, "id: "...))
+	dst = eventlog.AppendPosition(append(dst, "id: "...), st.Owner, p)
 	return append(append(append(dst, "\ndata: "...), wire...), "\n\n"...)
 }
 
 // appendPosition has no data: readers remember the id and dispatch no event (HTML §9.2.6).
-func appendPosition(b []byte, p record.Position) []byte {
-	return append(p.Append(append(b, "id: "...)), "\n\n"...)
+func (st *EventStream) appendPosition(b []byte, p record.Position) []byte {
+	return append(eventlog.AppendPosition(append(b, "id: "...), st.Owner, p), "\n\n"...)
 }
 
 // appendGap reports events that were removed before they were sent.
 func appendGap(b []byte, gap *eventlog.CursorError) []byte {
-	return fmt.Appendf(b, "event: gap\ndata: {\"oldestAvailable\":%q}\n\n", gap.Oldest)
+	return fmt.Appendf(b, "event: gap\ndata: {\"oldestAvailable\":%q}\n\n", gap.OldestText())
+}
+
+// takeBackfill learns of what was recorded before the stream's position. It comes before the
+// log is read.
+func (st *EventStream) takeBackfill() {
+	switch {
+	case st.Owner == eventlog.AllAccounts && len(st.backfills) == 0:
+		st.backfills = st.Watch.TakeBackfills()
+	case st.Owner != eventlog.AllAccounts && st.backfill == nil:
+		st.backfill = st.Watch.TakeBackfill()
+	}
 }
 
 // tellBackfill reports events that were recorded before the stream's position, so
 // that readers with a copy can read that range again.
 func (st *EventStream) tellBackfill() error {
+	for account, span := range st.backfills {
+		delete(st.backfills, account)
+		if err := st.send(fmt.Appendf(nil, "event: backfill\ndata: {\"account\":%q,\"from\":%q,\"to\":%q}\n\n", account, span.First, span.Last)); err != nil {
+			return err
+		}
+	}
 	span := st.backfill
 	if span == nil {
 		return nil

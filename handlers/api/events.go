@@ -124,7 +124,7 @@ func (s *Server) WritePage(w http.ResponseWriter, r *http.Request, owner, path, 
 		return err
 	}
 	if as != AsNDJSON {
-		buffer.B = appendListEnd(buffer.B, page.More, page.Next.String(), page.Previous.String())
+		buffer.B = appendListEnd(buffer.B, page.More, q.position(page.Next), q.position(page.Previous))
 	}
 	buffer = buffer.fit()
 	page.Data = nil
@@ -147,8 +147,16 @@ func (q *EventQuery) describe(h http.Header, path, as string, page eventlog.Page
 		h["Link"] = []string{links}
 	}
 	if as == AsNDJSON {
-		h["Tollhouse-Next-Cursor"] = []string{page.Next.String()}
+		h["Tollhouse-Next-Cursor"] = []string{q.position(page.Next)}
 	}
+}
+
+// position returns a position of the query's log as callers see it.
+func (q *EventQuery) position(p record.Position) string {
+	if q.feed {
+		return eventlog.PositionText(eventlog.AllAccounts, p)
+	}
+	return p.String()
 }
 
 // writeKept responds with the kept page if the log has not changed since.
@@ -183,7 +191,7 @@ func appendLine(dst []byte, _ record.Position, wire []byte) []byte {
 func (q *EventQuery) links(path string, page eventlog.Page) string {
 	var links []string
 	if backwards := !q.Before.IsZero(); page.More || backwards && page.Count > 0 {
-		links = append(links, q.Link(path, "after", page.Next.String())+`; rel="next"`)
+		links = append(links, q.Link(path, "after", q.position(page.Next))+`; rel="next"`)
 	}
 	if q.CursorSent {
 		links = append(links, q.Link(path, "before", page.Previous.String())+`; rel="prev"`, q.Link(path, "", "")+`; rel="first"`)
@@ -228,6 +236,9 @@ func (s *Server) noteCursor(w http.ResponseWriter, q *EventQuery) {
 }
 
 func EventListProblem(err error) error {
+	if errors.Is(err, eventlog.ErrFeedOff) {
+		return web.NewProblem(http.StatusConflict, "feed_off", "This server keeps no feed of all accounts; the operator turns it on with --feed, such as --feed 30d.").Because(err)
+	}
 	var cursor *eventlog.CursorError
 	if !errors.As(err, &cursor) {
 		return err
@@ -235,8 +246,12 @@ func EventListProblem(err error) error {
 	if cursor.Oldest.IsZero() {
 		return invalidCursor(cursor.Param, "is not the id of a known event").Because(err)
 	}
-	p := web.NewProblem(http.StatusGone, "cursor_expired", "%s is too old: events that follow it have been removed because the retention period is over; the oldest event left is %s.", cursor.Param, cursor.Oldest).On(cursor.Param).Because(err)
-	p.Extra = map[string]any{"oldestAvailable": cursor.Oldest.String()}
+	reason := "%s is too old: events that follow it have been removed because the retention period is over; the oldest event left is %s."
+	if cursor.Feed {
+		reason = "%s is too old: the feed no longer has what follows it; the oldest position left is %s, and after=start begins there."
+	}
+	p := web.NewProblem(http.StatusGone, "cursor_expired", reason, cursor.Param, cursor.OldestText()).On(cursor.Param).Because(err)
+	p.Extra = map[string]any{"oldestAvailable": cursor.OldestText()}
 	return p
 }
 

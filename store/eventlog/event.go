@@ -53,6 +53,9 @@ func (l *Log) appendEvent(tx kv.Txn, d *draft, tail [8]byte) (record.Position, e
 	if err := writeEvent(tx, d, h.Segments.of(h.last), h.last); err != nil {
 		return record.Position{}, err
 	}
+	if err := l.enterFeed(tx, d.owner, h, h.last); err != nil {
+		return record.Position{}, err
+	}
 	return h.last, writeEventHead(tx, d.owner, h)
 }
 

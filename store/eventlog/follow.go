@@ -31,7 +31,7 @@ const (
 	followedBytesMax = 1 << 20 // of the events returned
 )
 
-// Follow returns up to limit events after a position whose type matches one of the
+// Follow returns up to limit events of a log, or of the feed, after a position whose type matches one of the
 // patterns, oldest first. It reads the log row by row: unlike a page of ListEvents, its
 // work does not depend on how many types there are. Errors: *CursorError if retention
 // has removed events after the position.
@@ -64,6 +64,9 @@ func FollowIn(r kv.Reader, owner string, types []string, after, last record.Posi
 }
 
 func follow(r kv.Reader, owner string, types []string, after, last record.Position, limit int) (s Stretch, err error) {
+	if owner == AllAccounts {
+		return followFeed(r, types, after, last, limit)
+	}
 	head, err := ReadHead(r, owner)
 	if err != nil {
 		return s, err
@@ -127,13 +130,9 @@ func followed(p record.Position, v []byte) (Followed, error) {
 func (l *Log) EventsAt(ctx context.Context, owner string, positions []record.Position) (events []Followed, err error) {
 	err = l.db.View(ctx, func(r kv.Reader) error {
 		events = events[:0]
-		head, err := ReadHead(r, owner)
+		keys, err := eventKeys(r, owner, positions)
 		if err != nil {
 			return err
-		}
-		keys := make([][]byte, len(positions))
-		for i, p := range positions {
-			keys[i] = eventsOf(owner).in(head.Segments.of(p)).Position(p)
 		}
 		for i, v := range r.GetMany(keys) {
 			e, err := followed(positions[i], v)
@@ -148,6 +147,19 @@ func (l *Log) EventsAt(ctx context.Context, owner string, positions []record.Pos
 		return nil, fmt.Errorf("find events: %w", err)
 	}
 	return events, nil
+}
+
+// eventKeys returns the keys of the events at positions.
+func eventKeys(r kv.Reader, owner string, positions []record.Position) ([][]byte, error) {
+	if owner == AllAccounts {
+		return feedKeys(r, positions)
+	}
+	head, err := ReadHead(r, owner)
+	keys := make([][]byte, len(positions))
+	for i, p := range positions {
+		keys[i] = eventsOf(owner).in(head.Segments.of(p)).Position(p)
+	}
+	return keys, err
 }
 
 // PositionOf returns the position of an event id of the owner. A native id is one
@@ -172,6 +184,10 @@ type Extent struct {
 
 // ReadExtent returns how far the owner's log reaches.
 func ReadExtent(r kv.Reader, owner string) (Extent, error) {
+	if owner == AllAccounts {
+		h, err := readFeedHead(r)
+		return Extent{Last: h.last, Removed: h.removed, Oldest: h.oldest(r)}, err
+	}
 	head, err := ReadHead(r, owner)
 	if err != nil {
 		return Extent{}, err

@@ -103,7 +103,7 @@ func (l *Log) NewImporter(account string, o ImportOptions) (*Importer, error) {
 		return nil, err
 	}
 	o.StrictTypes = o.StrictTypes || l.strictTypes
-	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: newImportBatch(), seconds: newSeconds(account), begun: o.Begin == nil}
+	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: l.newImportBatch(), seconds: newSeconds(account), begun: o.Begin == nil}
 	return im, nil
 }
 
@@ -188,7 +188,7 @@ func (im *Importer) Flush(ctx context.Context) ([]LineError, error) {
 	}
 	if len(im.batch.lines) > 0 {
 		im.waiting = append(im.waiting, im.batch)
-		im.batch = newImportBatch()
+		im.batch = im.log.newImportBatch()
 	}
 	im.begin(ctx)
 	last, err := im.settle(true)

@@ -14,24 +14,29 @@ import (
 type importBatch struct {
 	lines     []importLine
 	writes    int // as one Update counts them
+	ofLine    int // of those, what each line has for itself
 	bytes     int
 	types     map[string]bool
 	resources map[[2]string]bool
 	hours     map[uint32]struct{}
 }
 
-func newImportBatch() *importBatch {
-	return &importBatch{types: map[string]bool{}, resources: map[[2]string]bool{}, hours: map[uint32]struct{}{}}
+func (l *Log) newImportBatch() *importBatch {
+	ofLine := 3 // log, type and resource lists
+	if !l.feedOff.Load() {
+		ofLine++
+	}
+	return &importBatch{ofLine: ofLine, types: map[string]bool{}, resources: map[[2]string]bool{}, hours: map[uint32]struct{}{}}
 }
 
-// A batch must fit one Update, with a reserve for what it writes once (the account, the head
-// and two records of Begin) and for the longest keys.
+// A batch must fit one Update, with a reserve for what it writes once (the account, the head,
+// that of the feed and two records of Begin) and for the longest keys.
 const (
-	batchWritesMax  = kv.UpdateWritesMax - 4
+	batchWritesMax  = kv.UpdateWritesMax - 5
 	batchBytesMax   = kv.UpdateBytesMax - 4<<10
-	lineWritesMax   = 6 + hourWrites // log, type and resource lists; foreign id, known type, resource; counts
-	lineKeysSizeMax = 1 << 10        // all keys and small records of one line
-	batchLinesMax   = 1000           // including rejected ones
+	lineWritesMax   = 7 + hourWrites           // log, type and resource lists; feed, foreign id, known type, resource; counts
+	lineKeysSizeMax = 1<<10 + feedEntrySizeMax // all keys and small records of one line
+	batchLinesMax   = 1000                     // including rejected ones
 )
 
 // fits reports whether the batch has room for l.
@@ -45,7 +50,7 @@ func (l *importLine) size() int {
 }
 
 func (b *importBatch) hold(l importLine) {
-	b.writes += 3
+	b.writes += b.ofLine
 	if l.foreign != "" {
 		b.writes++
 	}
@@ -96,7 +101,7 @@ func (b *importBatch) lastLine() int {
 // batches wait, it waits for the commit.
 func (im *Importer) send(ctx context.Context) (refused []LineError, err error) {
 	im.waiting = append(im.waiting, im.batch)
-	im.batch = newImportBatch()
+	im.batch = im.log.newImportBatch()
 	if len(im.waiting) == batchesTogether {
 		refused, err = im.settle(true)
 	}
@@ -206,7 +211,7 @@ func (b *importBatch) prefetchNames(tx kv.Txn, account string) {
 	if _, remote := tx.(kv.Prefetcher); !remote {
 		return
 	}
-	keys := [][]byte{record.EventHeadKey(account), record.AccountKey(account)}
+	keys := [][]byte{record.EventHeadKey(account), record.AccountKey(account), record.MetaKey(FeedName)}
 	for typ := range b.types {
 		keys = append(keys, record.KnownTypesKey(account).Str(typ))
 	}
@@ -264,7 +269,7 @@ func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []
 // tx and returns what that changes.
 func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, again []repeated, s *settled) (logChange, error) {
 	b.prefetchNames(tx, im.account)
-	w, err := newEventWriter(tx, im.log.segmentEvents, im.account, im.log.horizon(), &im.arena)
+	w, err := im.log.newEventWriter(tx, im.account, &im.arena)
 	if err != nil {
 		return logChange{}, err
 	}

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"tollhouse/store/kv"
@@ -12,15 +13,16 @@ import (
 // eventWriter writes many events within one transaction. It reads the head, types and
 // resources once and writes them once.
 type eventWriter struct {
-	segmentEvents uint64
-	tx            kv.Txn
-	owner         string
-	head          Head
-	horizon       record.Position // events before it are too old
-	backfill      *Span           // covers the events recorded below the old head
-	before        record.Position
-	seconds       *seconds
-	hoursMax      int // whose counts may change
+	log      *Log
+	tx       kv.Txn
+	owner    string
+	head     Head
+	horizon  record.Position // events before it are too old
+	backfill *Span           // covers the events recorded below the old head
+	before   record.Position
+	live     []record.Position // of the events recorded above the old head
+	seconds  *seconds
+	hoursMax int // whose counts may change
 	*writerArena
 }
 
@@ -38,7 +40,7 @@ type writtenResource struct {
 	changed bool
 }
 
-func newEventWriter(tx kv.Txn, segmentEvents uint64, owner string, horizon record.Position, arena *writerArena) (*eventWriter, error) {
+func (l *Log) newEventWriter(tx kv.Txn, owner string, arena *writerArena) (*eventWriter, error) {
 	if arena.types == nil {
 		arena.types, arena.resources = map[string]*typeCounts{}, map[[2]string]*writtenResource{}
 		arena.older = hourCounts{}
@@ -47,7 +49,7 @@ func newEventWriter(tx kv.Txn, segmentEvents uint64, owner string, horizon recor
 	clear(arena.resources)
 	clear(arena.older)
 	head, err := headToExtend(tx, owner)
-	return &eventWriter{tx: tx, segmentEvents: segmentEvents, owner: owner, head: head, horizon: horizon, before: head.last, writerArena: arena}, err
+	return &eventWriter{log: l, tx: tx, owner: owner, head: head, horizon: l.horizon(), before: head.last, writerArena: arena}, err
 }
 
 // eventArena is memory for building keys and values. The engine copies them.
@@ -148,7 +150,7 @@ func (w *eventWriter) record(l *importLine) error {
 		id = l.placed.String()
 	}
 	if l.placed.Compare(w.head.last) > 0 {
-		w.head.advance(l.placed, w.segmentEvents)
+		w.head.advance(l.placed, w.log.segmentEvents)
 	} else if w.head.Segments.index(l.placed[:]) == len(w.head.Segments) {
 		w.head.recorded++
 	}
@@ -162,6 +164,8 @@ func (w *eventWriter) record(l *importLine) error {
 	}
 	if l.placed.Compare(w.before) <= 0 { // equal when the newest event was purged
 		w.backfill = w.backfill.join(&Span{l.placed, l.placed})
+	} else {
+		w.live = append(w.live, l.placed)
 	}
 	if err := w.count(l); err != nil {
 		return err
@@ -233,6 +237,10 @@ func (w *eventWriter) finish() error {
 	}
 	if len(w.types) == 0 {
 		return nil // nothing was recorded
+	}
+	slices.SortFunc(w.live, record.Position.Compare)
+	if err := w.log.enterFeed(w.tx, w.owner, w.head, w.live...); err != nil {
+		return err
 	}
 	return writeEventHead(w.tx, w.owner, w.head)
 }

@@ -16,6 +16,7 @@ const CreatedAtMax = 99_999_999_999
 // zero Cursor names none.
 type Cursor struct {
 	latest   bool
+	start    bool // of the feed
 	foreign  string
 	position *record.Position
 }
@@ -85,17 +86,38 @@ type Version struct {
 	Generation uint64
 }
 
-// EventsVersion returns the version of an account's log.
-func (l *Log) EventsVersion(ctx context.Context, owner string) (Version, error) {
-	var h Head
-	err := l.db.View(ctx, func(r kv.Reader) (err error) {
-		h, err = ReadHead(r, owner)
-		return err
+// EventsVersion returns the version of an account's log, or that of the feed, which changes
+// only with a new entry.
+func (l *Log) EventsVersion(ctx context.Context, owner string) (version Version, err error) {
+	err = l.db.View(ctx, func(r kv.Reader) error {
+		v, err := r.Get(headKey(owner))
+		if err == nil {
+			version, err = versionOf(owner, v)
+		}
+		return record.GoneIsNil(err)
 	})
 	if err != nil {
 		return Version{}, fmt.Errorf("version of events: %w", err)
 	}
-	return Version{h.last, h.generation}, nil
+	return version, nil
+}
+
+// headKey returns the key of a log's head, or of the feed's.
+func headKey(owner string) []byte {
+	if owner == AllAccounts {
+		return record.MetaKey(FeedName)
+	}
+	return record.EventHeadKey(owner)
+}
+
+// versionOf reads the value under headKey.
+func versionOf(owner string, v []byte) (Version, error) {
+	if owner == AllAccounts {
+		h, err := decodeFeedHead(v)
+		return Version{Head: h.last}, err
+	}
+	h, err := decodeEventHead(v)
+	return Version{h.last, h.generation}, err
 }
 
 // UnseenType is a requested type or pattern that no event of the account has.
@@ -118,6 +140,15 @@ type CursorError struct {
 	Param  string          // after or before
 	Oldest record.Position // if not zero, retention removed events after the cursor, and this is the oldest left
 	Resume record.Position // then the position to continue from
+	Feed   bool            // these are positions in the feed
+}
+
+// OldestText returns Oldest as callers see it.
+func (e *CursorError) OldestText() string {
+	if e.Feed {
+		return PositionText(AllAccounts, e.Oldest)
+	}
+	return e.Oldest.String()
 }
 
 func (e *CursorError) Error() string {
@@ -141,9 +172,13 @@ func UpTo(sizeMax int) Fits { return func(size int) bool { return size <= sizeMa
 
 func (f Fits) allow(size int) bool { return size <= PageSizeMax && (f == nil || f(size)) }
 
-// ListEvents appends one page of an account's events, read from one snapshot, to dst.
-// Errors: *CursorError.
+// ListEvents appends one page of an account's events, read from one snapshot, to dst. For
+// [AllAccounts] it reads the feed, by Types, Resources, After and Limit alone. Errors:
+// *CursorError, ErrFeedOff.
 func (l *Log) ListEvents(ctx context.Context, owner string, f Filter, dst []byte) (Page, error) {
+	if owner == AllAccounts {
+		return l.listFeed(ctx, f, dst)
+	}
 	var page Page
 	var fresh *accountTypes
 	err := l.db.View(ctx, func(r kv.Reader) error {
@@ -274,7 +309,7 @@ func (l *query) read(dst []byte) (Page, error) {
 			page.More = true
 			break
 		}
-		page.Data = l.appendRow(page.Data, page.Count, p, wire)
+		page.Data = l.filter.appendRow(page.Data, page.Count, p, wire)
 		page.Count++
 		last = p
 		if l.flip {
@@ -302,9 +337,9 @@ func (l *query) read(dst []byte) (Page, error) {
 	return page, nil
 }
 
-func (l *query) appendRow(dst []byte, row int, p record.Position, wire []byte) []byte {
-	if l.filter.Row != nil {
-		return l.filter.Row(dst, p, wire)
+func (f *Filter) appendRow(dst []byte, row int, p record.Position, wire []byte) []byte {
+	if f.Row != nil {
+		return f.Row(dst, p, wire)
 	}
 	if row > 0 {
 		dst = append(dst, ',')

@@ -16,7 +16,9 @@ package eventlog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"tollhouse/store/kv"
@@ -42,6 +44,8 @@ type Log struct {
 	turns         turns
 	types         recentTypes
 	retention     retention
+	feedOff       atomic.Bool                     // unless another process has turned it on
+	feedPassed    atomic.Pointer[record.Position] // TrimFeed left no entry up to here
 	segmentEvents uint64
 	budget        *record.Budget
 }
@@ -73,7 +77,7 @@ type Options struct {
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
 	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, rules: o.Rules, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, isErasing: o.IsErasing, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), budget: o.Budget}
 	l.others.init(db)
-	return l, l.recallRetention(ctx)
+	return l, errors.Join(l.recallRetention(ctx), l.recallFeed(ctx))
 }
 
 // Rules returns the rules for resources.

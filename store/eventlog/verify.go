@@ -44,6 +44,7 @@ var listNames = map[byte]string{
 type Verifier struct {
 	seeds [2]maphash.Seed
 	logs  map[string]*eventLog
+	feed  record.Position // of its last entry, until its head was checked
 }
 
 // NewVerifier returns a Verifier that has seen no record.
@@ -195,12 +196,35 @@ func (v *Verifier) Erasing(owner string) { v.log(owner).erasing = true }
 
 // Finish makes the checks that need all records.
 func (v *Verifier) Finish() error {
+	if !v.feed.IsZero() {
+		return record.Damaged("the feed of all accounts has entries and no head")
+	}
 	for owner, l := range v.logs {
 		if err := l.finish(owner); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// FeedEntry checks an entry of the feed. Its event may have been removed.
+func (v *Verifier) FeedEntry(p record.Position, value []byte) error {
+	v.feed = p
+	x, err := decodeFeedEntry(value)
+	if err != nil {
+		return err
+	}
+	return record.CheckAccountID(x.owner)
+}
+
+// FeedHead checks the feed's head against its entries.
+func (v *Verifier) FeedHead(value []byte) error {
+	h, err := decodeFeedHead(value)
+	if err == nil && (v.feed.Compare(h.last) > 0 || h.removed.Compare(h.last) > 0) {
+		return record.Damaged("the feed of all accounts continues after its head")
+	}
+	v.feed = record.Position{}
+	return err
 }
 
 // finish checks that each list holds exactly the entries that the events need.

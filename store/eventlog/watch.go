@@ -25,7 +25,7 @@ type Watch struct {
 	changed  chan struct{}
 	log      *watchLog
 	owner    string
-	backfill *Span // events recorded below the head since TakeBackfill; guarded by log.mu
+	backfill map[string]*Span // by account: events recorded below the head since TakeBackfill; guarded by log.mu
 }
 
 // watchLog holds the live readers of every account in this process.
@@ -54,11 +54,11 @@ type logChange struct {
 // isRemoval reports whether the commit only removed events, for which no reader waits.
 func (c logChange) isRemoval() bool { return c.raised > 0 && c.backfill == nil }
 
-// WatchEvents starts to watch an account's log. A reader that reads the log after this
+// WatchEvents starts to watch an account's log, or the feed. A reader that reads the log after this
 // call misses no change. Call Close when done. Errors: ErrTooManyWatches, and the
 // engine's if other processes share it.
 func (l *Log) WatchEvents(ctx context.Context, owner string) (*Watch, error) {
-	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner}
+	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner, backfill: map[string]*Span{}}
 	if !l.watches.add(w) {
 		return nil, ErrTooManyWatches
 	}
@@ -109,9 +109,18 @@ func (w *Watch) Changed() <-chan struct{} { return w.changed }
 func (w *Watch) TakeBackfill() *Span {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
-	span := w.backfill
-	w.backfill = nil
+	span := w.backfill[w.owner]
+	delete(w.backfill, w.owner)
 	return span
+}
+
+// TakeBackfills is TakeBackfill of a reader of the feed: a span for each account.
+func (w *Watch) TakeBackfills() map[string]*Span {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	spans := w.backfill
+	w.backfill = map[string]*Span{}
+	return spans
 }
 
 // notify wakes the live readers of an account's log after a change.
@@ -121,19 +130,24 @@ func (l *watchLog) notify(c logChange) {
 	if !c.isRemoval() {
 		l.recordedBy(c.owner)
 	}
-	log := l.logs[c.owner]
-	if log == nil {
+	if log := l.logs[c.owner]; log != nil {
+		log.polled.heard(c.raised)
+	}
+	if c.isRemoval() {
 		return
 	}
-	log.polled.heard(c.raised)
-	if !c.isRemoval() {
-		log.wake(c.backfill)
+	for _, owner := range []string{c.owner, AllAccounts} {
+		if log := l.logs[owner]; log != nil {
+			log.wake(c.owner, c.backfill)
+		}
 	}
 }
 
-func (log *watchedLog) wake(backfill *Span) {
+func (log *watchedLog) wake(owner string, backfill *Span) {
 	for w := range log.readers {
-		w.backfill = w.backfill.join(backfill)
+		if backfill != nil {
+			w.backfill[owner] = w.backfill[owner].join(backfill)
+		}
 		select {
 		case w.changed <- struct{}{}:
 		default: // a signal is already pending

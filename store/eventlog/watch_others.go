@@ -194,18 +194,18 @@ func (l *Log) poll(ctx context.Context, regular bool) error {
 	l.watches.mu.Lock()
 	for owner, log := range l.watches.logs {
 		if log.polled.begun {
-			owners, keys = append(owners, owner), append(keys, record.EventHeadKey(owner))
+			owners, keys = append(owners, owner), append(keys, headKey(owner))
 		}
 	}
 	l.watches.mu.Unlock()
 	if len(owners) == 0 {
 		return nil
 	}
-	heads := make([]Head, len(owners))
+	heads := make([]Version, len(owners))
 	err := l.db.View(ctx, func(r kv.Reader) (err error) {
 		clear(heads)
 		for i, v := range r.GetMany(keys) {
-			if heads[i], err = decodeEventHead(v); err != nil {
+			if heads[i], err = versionOf(owners[i], v); err != nil {
 				return err
 			}
 		}
@@ -224,16 +224,16 @@ func (l *Log) poll(ctx context.Context, regular bool) error {
 
 // saw wakes the readers of a log with new events, and reports whether a backfill was
 // missed.
-func (l *watchLog) saw(owner string, h Head, regular bool) (missed bool) {
+func (l *watchLog) saw(owner string, v Version, regular bool) (missed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	log := l.logs[owner]
 	if log == nil || !log.polled.begun {
 		return false
 	}
-	moved, missed := log.polled.saw(Version{h.last, h.generation}, regular)
+	moved, missed := log.polled.saw(v, regular)
 	if moved {
-		log.wake(nil)
+		log.wake(owner, nil)
 	}
 	return missed
 }

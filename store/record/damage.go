@@ -20,6 +20,7 @@ var KindWords = map[byte]string{
 	TagCounts: "counts of events",
 	TagRing:   "counts of requests", TagSignIn: "latest sign-ins", TagClientUse: "latest uses of clients",
 	TagWebhook: "webhook endpoints", TagWebhookID: "list of webhook endpoints", TagWebhookSet: "webhook events set aside", TagWebhookLine: "webhook deliveries",
+	TagFeed: "feed of all accounts",
 }
 
 // NameKeys names the kinds of record with keys from first to last. A nil last

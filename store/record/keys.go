@@ -55,6 +55,7 @@ const (
 	TagWebhookID    = 'b' // id16 → account
 	TagWebhookSet   = 'P' // str(account) id16 pos16
 	TagWebhookLine  = 'L' // str(account) id16 slot4
+	TagFeed         = 'G' // feed position, 8 bytes
 )
 
 // The kinds of record that an engine does well to keep in memory, because almost every
@@ -148,6 +149,7 @@ func CountsKey(owner string, grain byte) Key { return append(NewKey(TagCounts).S
 func RingKey(grain byte) Key                 { return append(NewKey(TagRing), grain) }
 func SignInKey(user secret.ID) Key           { return NewKey(TagSignIn).ID(user) }
 func ClientUseKey(id string) Key             { return NewKey(TagClientUse).Str(id) }
+func FeedKey(p Position) Key                 { return append(NewKey(TagFeed), p[:FeedPositionSize]...) }
 func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }
 func WebhookIDKey(id secret.ID) Key          { return NewKey(TagWebhookID).ID(id) }
 func WebhooksKey(tag byte, owner string) Key { return NewKey(tag).Str(owner) } // of any of the tags that an account leads

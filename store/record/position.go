@@ -115,6 +115,37 @@ func LaterOf(p, q Position) Position {
 	return q
 }
 
+// FeedPosition is where an entry is in the feed of all accounts: 48 bits of milliseconds and
+// a 16-bit counter, which the feed takes for itself. Its bytes are followed by zeros, so that
+// it compares as a Position, and it is written differently, as the two orders are not
+// comparable.
+const feedPositionPrefix = "fd_"
+
+// FeedPositionSize is the size of a feed position in a key.
+const FeedPositionSize = 8
+
+// FeedPositionAt returns the feed position at the end of a key.
+func FeedPositionAt(k []byte) (p Position) {
+	copy(p[:], k[len(k)-FeedPositionSize:])
+	return p
+}
+
+// ParseFeedPosition reads the canonical spelling of a feed position.
+func ParseFeedPosition(text string) (p Position, ok bool) {
+	digits, ok := strings.CutPrefix(text, feedPositionPrefix)
+	if !ok {
+		return p, false
+	}
+	n, ok := secret.ParseCrockford64(digits)
+	binary.BigEndian.PutUint64(p[:FeedPositionSize], n)
+	return p, ok
+}
+
+// AppendFeed appends p as a feed position to b: `fd_` and 13 characters.
+func (p Position) AppendFeed(b []byte) []byte {
+	return secret.AppendCrockford64(append(b, feedPositionPrefix...), binary.BigEndian.Uint64(p[:FeedPositionSize]))
+}
+
 // Behind returns the least position with that tail that is above p.
 func (p Position) Behind(tail [8]byte) Position {
 	q := p

@@ -72,6 +72,32 @@ func AppendCrockford(b []byte, id [16]byte) []byte {
 	return b
 }
 
+// Crockford64Size is the length of 64 bits in Crockford's base32.
+const Crockford64Size = 13
+
+// AppendCrockford64 appends the 13 lower-case characters of n. They sort as the numbers do.
+func AppendCrockford64(b []byte, n uint64) []byte {
+	for shift := 5 * (Crockford64Size - 1); shift >= 0; shift -= 5 {
+		b = append(b, crockford[n>>shift&31])
+	}
+	return b
+}
+
+// ParseCrockford64 reads only what AppendCrockford64 writes.
+func ParseCrockford64(text string) (n uint64, ok bool) {
+	if len(text) != Crockford64Size || text[0] > 'f' { // 13 characters hold 65 bits; the first bit is zero
+		return 0, false
+	}
+	for i := range len(text) {
+		digit := crockfordValue[text[i]]
+		if digit < 0 {
+			return 0, false
+		}
+		n = n<<5 | uint64(digit)
+	}
+	return n, true
+}
+
 // ParseCrockford reads only the canonical form that AppendCrockford writes: it rejects
 // upper case, look-alike letters and numbers over 128 bits, so that every id has one
 // spelling.
