@@ -39,8 +39,8 @@ database named with --store. If the server goes away, tail waits for it and cont
 after the last event that it printed: it misses no event and prints none twice.
 
 With --all-accounts, print the events of all accounts in the order in which they were
-recorded. Positions are then those of the feed: continue with --after and the position
-that tail names at its end.`,
+recorded. Positions are then those of the feed: give start or latest with --after, or
+the position that tail names when it ends.`,
 		Args: operands(),
 	}
 	flags := c.Flags()
@@ -56,7 +56,11 @@ that tail names at its end.`,
 		}
 		table := p.newTailTable(all)
 		t.event = func(_ context.Context, wire []byte) error { return p.printEvent(table, wire) }
-		return inFlags(listFlags, t.run(ctx))
+		err = inFlags(listFlags, t.run(ctx))
+		if all && ctx.Err() != nil { // no line has its position in the feed
+			return t.resumable(err)
+		}
+		return err
 	})
 	return c
 }
