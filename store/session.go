@@ -205,7 +205,8 @@ func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash(
 // DeleteOtherSessions ends the user's sessions except that of the token, and returns how
 // many were live.
 func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) (ended int, err error) {
-	if ended, err = s.deleteSessions(ctx, kv.Ending, u, keep.Hash(), s.change(ctx, "signed out everywhere else")); err != nil {
+	line := s.change(ctx, "signed out everywhere else")
+	if ended, err = s.deleteSessions(ctx, kv.Ending, u, keep.Hash(), &line); err != nil {
 		return 0, fmt.Errorf("delete other sessions: %w", err)
 	}
 	return ended, nil
@@ -215,7 +216,11 @@ func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Tok
 // live. The user's unredeemed codes are revoked too.
 func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, err error) {
 	line := s.change(ctx, "signed out everywhere by the operator")
-	if ended, err = s.deleteSessions(ctx, kv.Ruling, u, secret.Hash{}, line); err == nil {
+	ended, err = s.deleteSessions(ctx, kv.Ruling, u, secret.Hash{}, &line)
+	if err == nil && line.isAsked { // there was nothing to end
+		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error { return line.ofUser(tx, u) })
+	}
+	if err == nil {
 		err = s.revokeCodes(ctx, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
 	}
 	if err != nil {
@@ -225,8 +230,8 @@ func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, e
 }
 
 // deleteSessions ends the user's sessions except kept, if any. The line is written with the
-// first of those that were live: otherwise a user could fill the audit record.
-func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept secret.Hash, line changeLine) (ended int, err error) {
+// first of those that were live, and then emptied: otherwise a user could fill the audit record.
+func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept secret.Hash, line *changeLine) (ended int, err error) {
 	line.What = AuditRevoke
 	_, err = s.eachIndexPage(ctx, record.UserSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		ends = slices.DeleteFunc(ends, func(h []byte) bool { return bytes.Equal(h, kept[:]) })
@@ -236,9 +241,9 @@ func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept
 		}
 		ended += len(live)
 		for batch := range slices.Chunk(ends, record.DeleteBatchMax/4) {
-			due := line
-			if ended == 0 {
-				due = changeLine{}
+			var due changeLine
+			if ended > 0 {
+				due = *line
 			}
 			err := record.UpdateAs(ctx, s.db, class, func(tx kv.Txn) error {
 				for _, h := range batch {
@@ -252,7 +257,7 @@ func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept
 				return false, err
 			}
 			if ended > 0 {
-				line = changeLine{}
+				*line = changeLine{}
 			}
 		}
 		return true, nil

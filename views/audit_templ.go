@@ -50,7 +50,7 @@ type Named struct {
 var auditWords = []struct{ what, words string }{
 	{"login", "Sign-in"}, {"login_refused", "Sign-in refused"}, {"password_changed", "Password changed"}, {"grant", "Tokens issued"}, {"denied", "Access denied by the user"},
 	{"refused", "Client, code or token refused"}, {"revoke", "Access ended"}, {"refresh_reuse", "Refresh token used again"},
-	{"code_replay", "Code used again"}, {"throttle", "Throttled"}, {"admin", "Change by an operator"},
+	{"code_replay", "Code used again"}, {"throttle", "Throttled"}, {"admin", "Change"},
 	{"webhook", "Webhook endpoint"},
 }
 
