@@ -30,10 +30,10 @@ func (p *program) auditCommand() *cobra.Command {
 	filters := map[string]*string{}
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "show sign-ins, refusals, grants, revocations and changes by operators",
+		Short: "show sign-ins, refusals, grants, revocations and changes",
 		Long: `Print the audit record, oldest first: successful and refused sign-ins, grants, refused
-clients, replayed codes and refresh tokens, revocations, throttling, and changes by
-operators. Each line has the real reason and the request id, which is also in the
+clients, replayed codes and refresh tokens, revocations, throttling, and changes
+by operators and platform clients. Each line has the real reason and the request id, which is also in the
 caller's response and in the log. Clients, users and operators are shown by name, or by
 id once deleted; --json shows both. BY is who did it: the platform client, the operator at
 the desk, or - for a command. The record contains no secrets.
