@@ -85,6 +85,10 @@ func addAllAccountsFlag(c *cobra.Command, all *bool) {
 	c.Flags().BoolVar(all, "all-accounts", false, "the events of all accounts; needs a server with --feed")
 }
 
+func errBothAccounts() error {
+	return term.Usage("leave out one of them; --account may come from TOLLHOUSE_ACCOUNT", "--all-accounts and --account exclude each other")
+}
+
 // newTail returns a tail of an account's log, or of the feed.
 func (p *program) newTail(all bool, query url.Values, since term.Ago, after string) (*tail, error) {
 	t := &tail{p: p, since: since.Moment, silence: tailSilence, retry: tailRetry}
@@ -99,7 +103,7 @@ func (p *program) newTail(all bool, query url.Values, since term.Ago, after stri
 		return t, nil
 	}
 	if query.Has("account") {
-		return nil, term.Usage("leave out one of them; --account may come from TOLLHOUSE_ACCOUNT", "--all-accounts and --account exclude each other")
+		return nil, errBothAccounts()
 	}
 	if !since.IsZero() {
 		return nil, term.Usage("use --after start, or --after with a position in the feed", "--since cannot be combined with --all-accounts: the feed is in the order of recording")

@@ -37,6 +37,7 @@ is dead: it stays listed and is sent again only by webhook retry.`,
 
 func (p *program) webhookCreate() *cobra.Command {
 	var account, secretFile string
+	var all bool
 	var asked struct {
 		URL         string   `json:"url"`
 		Types       []string `json:"types,omitempty"`
@@ -48,11 +49,18 @@ func (p *program) webhookCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create --url URL",
 		Short: "deliver an account's events to a URL; the secret is shown once",
-		Args:  operands(),
+		Long: `Deliver the events of an account to a URL. The secret, with which receivers check the
+requests, is shown once.
+
+With --all-accounts, deliver the events of all accounts in the order in which they were
+recorded; the server needs --feed. Positions are then those of the feed, and the default
+order is none, so that an event of one account does not stop those of the others.`,
+		Args: operands(),
 	}
 	flags := c.Flags()
 	flags.StringVar(&asked.URL, "url", "", "the `URL` that events are posted to")
 	addAccountFlag(c, &account)
+	addAllAccountsFlag(c, &all)
 	addTypeFlag(c, &asked.Types)
 	flags.StringVar(&asked.Description, "description", "", "a `text` for people")
 	flags.StringVar(&asked.Order, "order", "", "the delivery `order`: strict is that of the log, none is as fast as possible (default strict)")
@@ -75,6 +83,12 @@ func (p *program) webhookCreate() *cobra.Command {
 			return err
 		}
 		asked.Types = term.SplitLists(asked.Types)
+		if all && account != "" {
+			return errBothAccounts()
+		}
+		if all {
+			account = eventlog.AllAccounts
+		}
 		return p.showWebhook(ctx, "webhook create", true, "POST", only(webhooksAdmin, map[string]string{"account": account}), asked)
 	})
 	return c

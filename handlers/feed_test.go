@@ -331,3 +331,38 @@ func TestFeedStream(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWebhookOfAllAccounts(t *testing.T) {
+	a := parallelAPI(t)
+	const path, body, plain = "/admin/webhook-endpoints", `{"url":"https://hooks.example.com/all"}`, "application/json"
+	post := func(target, body string) answer {
+		return a.admin(http.MethodPost, target, strings.NewReader(body), "Content-Type", plain)
+	}
+	post(path+"?account=*", body).fault(t, http.StatusConflict, "feed_off", "")
+	must.Do(t, a.Events.SetFeed(context.Background(), feedKept))
+	made := post(path+"?account=*", body)
+	shown := decodeObject(t, made.Body.Bytes())
+	if made.Code != http.StatusCreated || shown["account"] != "*" || shown["order"] != "none" || !strings.HasPrefix(shown["cursor"].(string), "fd_") {
+		t.Fatalf("create = %d %s", made.Code, made.Body)
+	}
+	id := shown["id"].(string)
+	for query, want := range map[string]int{"?account=*": 1, "": 1} {
+		list := decodeObject(t, a.admin(http.MethodGet, path+query, nil).Body.Bytes())
+		if data := list["data"].([]any); len(data) != want {
+			t.Errorf("list%s = %v", query, data)
+		}
+	}
+	for _, order := range []string{`"strict"`, `null`} {
+		w := a.admin(http.MethodPatch, path+"/"+id, strings.NewReader(`{"order":`+order+`}`), "Content-Type", web.MergePatchType)
+		if want := map[string]string{`"strict"`: "strict", `null`: "none"}[order]; decodeObject(t, w.Body.Bytes())["order"] != want {
+			t.Errorf("order %s = %d %s, want %s", order, w.Code, w.Body, want)
+		}
+	}
+	post(path+"/"+id+"/enable", `{"from":"evt_01kk9kgbjj00023m5qehe9m3gk"}`).fault(t, http.StatusBadRequest, "invalid_parameter", "from")
+	post(path+"?account=acct_none", body).fault(t, http.StatusNotFound, "not_found", "")
+	token := a.token(t, "ann", "acct_a", store.ScopeUnstated)
+	a.request(http.MethodPost, api.WebhooksPath+"?account=*", token, strings.NewReader(body), "Content-Type", plain).fault(t, http.StatusBadRequest, "unknown_parameter", "account")
+	if w := a.get(api.WebhooksPath+"/"+id, token); w.Code != http.StatusNotFound {
+		t.Errorf("a token of an account finds it: %d %s", w.Code, w.Body)
+	}
+}

@@ -181,6 +181,9 @@ func (s *Store) DeleteAccount(ctx context.Context, id string, guards ...Guard) e
 		err = record.DeleteAll(ctx, db, owned...)
 	}
 	if err == nil {
+		err = s.Webhooks.SweepPurged(ctx, id)
+	}
+	if err == nil {
 		err = s.Events.DropCounts(ctx, id, still)
 	}
 	if err != nil {

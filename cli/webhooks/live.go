@@ -334,7 +334,7 @@ type attemptOf struct {
 func (d *delivery) message(ev eventlog.Followed, attempt int) attemptOf {
 	m := &Message{URL: d.ep.URL, ID: ev.ID, Body: ev.Wire, Time: time.Now(), Secrets: d.secrets, Endpoint: d.ep.ID, Attempt: attempt}
 	if d.ep.Gap.Pending {
-		m.Gap = d.ep.Gap.String()
+		m.Gap = d.ep.GapText()
 	}
 	return attemptOf{m, d.ep.Revision, d.ep.Turn(), d.ep.Changes}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/webhook"
 )
@@ -187,6 +188,7 @@ func (s *Sender) wait(ctx context.Context, watch Watch) {
 			for _, account := range watch.Take() {
 				s.wakeAccount(account)
 			}
+			s.wakeAccount(eventlog.AllAccounts)
 		case <-look.C:
 			in, err := s.o.Store.Instance(ctx)
 			if err == nil && in.Held != held {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -34,13 +35,15 @@ func (s *Server) AdminAccount(r *http.Request) (string, []web.QueryPair, error) 
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err := s.site.Store.FindAccount(r.Context(), account); err != nil {
-		if errors.Is(err, record.ErrNotFound) {
-			return "", nil, web.Absent("account", account, "choose one with --account; tollhouse account list shows the accounts").Because(err)
-		}
-		return "", nil, err
+	return account, pairs, s.mustExist(r.Context(), account)
+}
+
+func (s *Server) mustExist(ctx context.Context, account string) error {
+	_, err := s.site.Store.FindAccount(ctx, account)
+	if errors.Is(err, record.ErrNotFound) {
+		return web.Absent("account", account, "choose one with --account; tollhouse account list shows the accounts").Because(err)
 	}
-	return account, pairs, nil
+	return err
 }
 
 // NamedAccount takes the account out of a query, or returns the default one.

@@ -113,7 +113,7 @@ func (c *webhookCall) listed() (account, after string, limit int, err error) {
 	}
 	if named, given := values["account"]; given {
 		account = named
-		if _, err := c.s.site.Store.FindAccount(c.r.Context(), named); err != nil {
+		if _, err := c.s.site.Store.FindAccount(c.r.Context(), named); err != nil && named != eventlog.AllAccounts {
 			return "", "", 0, AccountProblem(err, named)
 		}
 	}
@@ -159,7 +159,7 @@ func WebhookProblem(err error) error {
 		return p
 	case errors.As(err, &doc):
 		return web.DocumentProblem(doc)
-	case errors.As(err, &cursor):
+	case errors.As(err, &cursor), errors.Is(err, eventlog.ErrFeedOff):
 		return EventListProblem(err)
 	case errors.As(err, &exists):
 		p := conflict("The endpoint %s of the account has this URL.", exists.ID)

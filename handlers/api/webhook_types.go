@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tollhouse/handlers/web"
+	"tollhouse/store/eventlog"
 )
 
 // webhookTypesMax bounds the types of one request that are compared with known ones.
@@ -13,6 +14,9 @@ const webhookTypesMax = 50
 // Types are open-ended, so they are accepted, unless dev refuses them (--strict-types). It is
 // called before the change, since an answer that cannot be completed would deny it.
 func (c *webhookCall) nearTypes(account string, types []string) (notices []string, err error) {
+	if account == eventlog.AllAccounts { // of whose types there is no list
+		return nil, nil
+	}
 	near, err := c.s.site.Store.Events.NearTypes(c.r.Context(), account, types[:min(len(types), webhookTypesMax)])
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -24,7 +23,10 @@ const (
 func createWebhook(c *webhookCall) error {
 	account := c.by.Account
 	if account == "" {
-		named, rest, err := c.s.AdminAccount(c.r)
+		named, rest, err := c.s.NamedAccount(c.r)
+		if err == nil && named != eventlog.AllAccounts {
+			err = c.s.mustExist(c.r.Context(), named)
+		}
 		if err != nil {
 			return err
 		}
@@ -135,7 +137,7 @@ func updateWebhook(c *webhookCall) error {
 		change.Description = &text
 	}
 	if m.given("order") {
-		order := cmp.Or(webhook.Order(m.text("order")), webhook.Strict)
+		order := webhook.Order(m.text("order"))
 		change.Order = &order
 	}
 	url := m.text("url")

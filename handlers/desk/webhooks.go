@@ -7,6 +7,7 @@ import (
 	"tollhouse/handlers/admin"
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/webhook"
@@ -87,7 +88,7 @@ func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error 
 		p.Blocked = &views.Blocked{Event: e.Head.Event, Attempts: e.Head.Attempts, Next: web.Moment(e.Head.NextAt, v.now)}
 	}
 	if !e.Gap.IsZero() {
-		p.GapAfter = e.Gap.After.String()
+		p.GapAfter = eventlog.PositionText(e.Account, e.Gap.After)
 	}
 	list, more, err := v.s.site.Store.Webhooks.Deliveries(v.ctx, v.webhooksBy(), e.ID, webhook.Filter{After: v.after(), Limit: deskDeliveriesMax})
 	if err != nil {

@@ -162,9 +162,15 @@ func eventKeys(r kv.Reader, owner string, positions []record.Position) ([][]byte
 	return keys, err
 }
 
-// PositionOf returns the position of an event id of the owner. A native id is one
-// whether or not it has an event. Errors: ErrNotFound.
+// PositionOf returns the position of an event id of the owner, or reads one in the feed. A
+// native id is one whether or not it has an event. Errors: ErrNotFound.
 func PositionOf(r kv.Reader, owner, id string) (record.Position, error) {
+	if owner == AllAccounts {
+		if p, ok := record.ParseFeedPosition(id); ok {
+			return p, nil
+		}
+		return record.Position{}, record.ErrNotFound
+	}
 	if p, native := record.ParsePosition(id); native {
 		return p, nil
 	}
@@ -219,6 +225,12 @@ func (l *Log) AppendEvent(tx kv.Txn, e NewEvent, tail [8]byte) (record.Position,
 
 // Recorded wakes live readers after AppendEvent has recorded an event of an account.
 func (l *Log) Recorded(owner string) { l.committed(logChange{owner: owner, recorded: 1}) }
+
+// CheckFeed returns ErrFeedOff if no feed is kept.
+func CheckFeed(r kv.Reader) error {
+	_, err := newFeedReader(r)
+	return err
+}
 
 // HasEvents reports whether Follow would find an event after a position, other than the
 // one at except. If it would have to read further, it reports true.

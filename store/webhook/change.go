@@ -22,7 +22,7 @@ type Settings struct {
 	URL         string   // as target.ParseURL returned it
 	Types       []string // patterns; nil means all
 	Description string
-	Order       Order        // "" means Strict
+	Order       Order        // "" is the default: Strict, or None for all accounts
 	From        From         // where to begin
 	Secret      secret.Token // of the caller's own, or zero
 }
@@ -32,7 +32,7 @@ type Change struct {
 	URL         *string
 	Description *string
 	Types       []string
-	Order       *Order
+	Order       *Order // "" is the default
 	// If is the condition on the revision (RFC 9110 §13.1.1), or nil. It has no side
 	// effects, since it may be called again.
 	If func(revision uint64) bool
@@ -71,11 +71,13 @@ func (f From) resolve(r kv.Reader, account string, now time.Time) (p record.Posi
 	case f.event != "":
 		p, err = eventlog.PositionOf(r, account, f.event)
 		if errors.Is(err, record.ErrNotFound) || err == nil && p.Compare(extent.Last) > 0 {
-			return p, record.Invalid("from", positionHint, "from %q is not the id of an event of the account", f.event)
+			return p, notAPosition("from", account, f.event)
 		}
 		if err != nil {
 			return p, err
 		}
+	case f.time != nil && account == eventlog.AllAccounts:
+		return p, record.Invalid("from", feedHint, "from must not be a time: the feed is in the order of recording")
 	case f.time != nil:
 		if *f.time < 0 || *f.time > now.Unix() {
 			return p, record.Invalid("from", "use now, or a time in the past", "from must not be in the future")
@@ -88,7 +90,7 @@ func (f From) resolve(r kv.Reader, account string, now time.Time) (p record.Posi
 		return extent.Last, nil
 	}
 	if p.Compare(extent.Removed) < 0 {
-		return p, &eventlog.CursorError{Param: "from", Oldest: extent.Oldest, Resume: extent.Removed}
+		return p, &eventlog.CursorError{Param: "from", Oldest: extent.Oldest, Resume: extent.Removed, Feed: account == eventlog.AllAccounts}
 	}
 	return p, nil
 }
@@ -102,8 +104,16 @@ func minOf(p, q record.Position) record.Position {
 
 const (
 	positionHint = "use now, start, a time, or the id of an event of the account"
+	feedHint     = "use now, start, or a position in the feed, such as a nextCursor of it"
 	typesHint    = "use types such as customer.updated, or patterns such as customer.*, *.created and *"
 )
+
+func notAPosition(param, account, text string) error {
+	if account == eventlog.AllAccounts {
+		return record.Invalid(param, feedHint, "%s %q is not a position in the feed", param, text)
+	}
+	return record.Invalid(param, positionHint, "%s %q is not the id of an event of the account", param, text)
+}
 
 // checkTypes returns the types without duplicates. Errors: *record.InvalidError.
 func checkTypes(types []string) ([]string, error) {
@@ -130,6 +140,24 @@ func (w *Webhooks) checkDescription(ctx context.Context, account, text string) e
 	return w.Log.CheckText(ctx, account, objectKind, "description", text)
 }
 
+// checkAccount checks the account of an endpoint. Only an operator may have the events of all
+// accounts pushed.
+func checkAccount(by By, account string) error {
+	if account == eventlog.AllAccounts && !by.hasToken() && by.Account == "" {
+		return nil
+	}
+	return record.CheckAccountID(account)
+}
+
+// defaultOrder is Strict for an account. An event of one account must not stop those of the
+// others.
+func defaultOrder(account string) Order {
+	if account == eventlog.AllAccounts {
+		return None
+	}
+	return Strict
+}
+
 func checkOrder(o Order) error {
 	if o != Strict && o != None {
 		return record.Invalid("order", "use strict or none", "order must be strict or none, not %.64q", o)
@@ -144,15 +172,13 @@ func checkOrder(o Order) error {
 // the meantime, or record.ErrRevoked when the token has, as for every change.
 func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings) (Endpoint, secret.Token, error) {
 	e := Endpoint{Account: account, URL: s.URL, Description: s.Description, Order: s.Order, Owner: by.Owner, Revision: 1, CreatedAt: w.Now()}
-	if e.Order == "" {
-		e.Order = Strict
-	}
+	e.Order = cmp.Or(e.Order, defaultOrder(account))
 	if s.Types == nil {
 		s.Types = []string{"*"}
 	}
 	var err error
 	e.Types, err = checkTypes(s.Types)
-	if err = errors.Join(record.CheckAccountID(account), err, w.checkDescription(ctx, account, e.Description), checkOrder(e.Order)); err != nil {
+	if err = errors.Join(checkAccount(by, account), err, w.checkDescription(ctx, account, e.Description), checkOrder(e.Order)); err != nil {
 		return Endpoint{}, secret.Token{}, err
 	}
 	if by.Account != "" && by.Account != account {
@@ -174,8 +200,13 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 		if err := errors.Join(w.checkOwner(tx, account, by.Owner), changeInstance(tx, 1)); err != nil {
 			return err
 		}
-		if err := checkPlace(tx, made); err != nil {
+		if err := checkPlace(tx, made, true); err != nil {
 			return err
+		}
+		if made.ofAll() {
+			if err := eventlog.CheckFeed(tx); err != nil {
+				return err
+			}
 		}
 		if made.Cursor, err = s.From.resolve(tx, account, made.CreatedAt); err != nil {
 			return err
@@ -183,7 +214,7 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 		if made.born, err = w.record(tx, by, made, "created", snapshot.Value{}, random); err != nil {
 			return err
 		}
-		if s.From.IsZero() || s.From.now {
+		if (s.From.IsZero() || s.From.now) && !made.ofAll() {
 			made.Cursor = made.born
 		}
 		if err := tx.Set(record.WebhookIDKey(made.key), []byte(account), time.Time{}); err != nil {
@@ -194,7 +225,7 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	if err != nil {
 		return Endpoint{}, secret.Token{}, fmt.Errorf("create webhook endpoint: %w", err)
 	}
-	w.Log.Recorded(account)
+	w.recorded(&made)
 	w.changed(made.ID)
 	return w.answer(ctx, by, made), token, nil
 }
@@ -213,7 +244,7 @@ func (w *Webhooks) answer(ctx context.Context, by By, e Endpoint) Endpoint {
 // checkPlace checks that the account has room for an endpoint with that URL. The
 // record of the instance, which every change writes, guards it. Errors: *ExistsError,
 // *LimitError.
-func checkPlace(tx kv.Txn, e Endpoint) error {
+func checkPlace(tx kv.Txn, e Endpoint, isNew bool) error {
 	others, err := page(tx, e.Account, secret.ID{}, true, AccountMax)
 	if err != nil {
 		return err
@@ -223,7 +254,7 @@ func checkPlace(tx kv.Txn, e Endpoint) error {
 			return &ExistsError{ID: other.ID}
 		}
 	}
-	if e.born.IsZero() && len(others) == AccountMax {
+	if isNew && len(others) == AccountMax {
 		return &LimitError{Max: AccountMax}
 	}
 	return nil
@@ -231,7 +262,20 @@ func checkPlace(tx kv.Txn, e Endpoint) error {
 
 // record appends the event and the audit line of a change. The action is that of the
 // event. It returns the event's position, which is zero without one.
-func (w *Webhooks) record(tx kv.Txn, by By, e Endpoint, action string, previous snapshot.Value, random drawn) (record.Position, error) {
+func (w *Webhooks) record(tx kv.Txn, by By, e Endpoint, action string, previous snapshot.Value, random drawn) (p record.Position, err error) {
+	if !e.ofAll() {
+		if p, err = w.recordEvent(tx, by, e, action, previous, random); err != nil {
+			return record.Position{}, err
+		}
+	}
+	reason := action
+	if action == "disabled" {
+		reason += " by " + string(e.Disabled.By) + " (" + string(e.Disabled.Reason) + ")"
+	}
+	return p, w.audit(tx, by, e, reason, random)
+}
+
+func (w *Webhooks) recordEvent(tx kv.Txn, by By, e Endpoint, action string, previous snapshot.Value, random drawn) (record.Position, error) {
 	object, err := e.snapshot(action == "gap")
 	if err != nil {
 		return record.Position{}, err
@@ -248,14 +292,7 @@ func (w *Webhooks) record(tx kv.Txn, by By, e Endpoint, action string, previous 
 		// from being disabled, or one account would stop the sender for all.
 		p, err = record.Position{}, nil
 	}
-	if err != nil {
-		return record.Position{}, err
-	}
-	reason := action
-	if action == "disabled" {
-		reason += " by " + string(e.Disabled.By) + " (" + string(e.Disabled.Reason) + ")"
-	}
-	return p, w.audit(tx, by, e, reason, random)
+	return p, err
 }
 
 // audit appends an audit line about an endpoint.
@@ -303,7 +340,7 @@ func (w *Webhooks) change(ctx context.Context, by By, id string, fn func(tx kv.T
 		}
 		e.Revision++
 		p, err := w.recordChange(tx, by, before, *e, action, random)
-		if e.atNow {
+		if e.atNow && !e.ofAll() {
 			e.Cursor = p
 		}
 		return true, err
@@ -342,7 +379,7 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 	if c.Description != nil {
 		err = errors.Join(err, w.checkDescription(ctx, by.Account, *c.Description))
 	}
-	if c.Order != nil {
+	if c.Order != nil && *c.Order != "" {
 		err = errors.Join(err, checkOrder(*c.Order))
 	}
 	if err != nil {
@@ -360,7 +397,7 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 			e.Description = *c.Description
 		}
 		if c.Order != nil {
-			e.Order = *c.Order
+			e.Order = cmp.Or(*c.Order, defaultOrder(e.Account))
 		}
 		if c.Types != nil {
 			e.Types = c.Types
@@ -380,7 +417,7 @@ func (w *Webhooks) Update(ctx context.Context, by By, id string, c Change) (Endp
 				return "", err
 			}
 		}
-		return "updated", checkPlace(tx, *e)
+		return "updated", checkPlace(tx, *e, false)
 	})
 }
 
@@ -404,7 +441,7 @@ func (w *Webhooks) Delete(ctx context.Context, by By, id string) error {
 		return remove(tx, e)
 	})
 	if err == nil {
-		w.Log.Recorded(e.Account)
+		w.recorded(&e)
 		w.changed(e.ID)
 		err = record.DeleteAll(context.WithoutCancel(ctx), w.db, e.lineKeys().All(), e.set().All())
 	}

@@ -3,6 +3,7 @@ package webhook
 import (
 	"time"
 
+	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
@@ -74,9 +75,6 @@ func (g *Gap) Settle(x Delivery) {
 	}
 }
 
-// String returns the value of the header tollhouse-gap.
-func (g Gap) String() string { return g.After.String() + ".." + g.Oldest.String() }
-
 // Trouble is what has failed since an event was last accepted. The zero Trouble is that
 // of an endpoint that works.
 type Trouble struct {
@@ -95,7 +93,7 @@ type Attempt struct {
 // Endpoint is a receiver of an account's events, with what the sender knows about it.
 type Endpoint struct {
 	ID          string
-	Account     string
+	Account     string // eventlog.AllAccounts for those of all
 	URL         string // as target.ParseURL returned it
 	Description string
 	Types       []string // patterns
@@ -204,6 +202,16 @@ func (e *Endpoint) Health() Health {
 
 // IsFull reports whether nothing more can be set aside.
 func (e *Endpoint) IsFull() bool { return e.Parked+e.Dead >= SetMax }
+
+// GapText returns the value of the header tollhouse-gap.
+func (e *Endpoint) GapText() string { return e.text(e.Gap.After) + ".." + e.text(e.Gap.Oldest) }
+
+// text returns a position of the endpoint's log as callers see it.
+func (e *Endpoint) text(p record.Position) string { return eventlog.PositionText(e.Account, p) }
+
+// ofAll reports whether the endpoint gets the events of all accounts. It has no log: its
+// positions are those of the feed, and its changes cause no events.
+func (e *Endpoint) ofAll() bool { return e.Account == eventlog.AllAccounts }
 
 const endpointRecord = 1
 

@@ -90,7 +90,7 @@ const objectKind = "webhook_endpoint"
 func (e *Endpoint) Object() Object {
 	o := Object{
 		ID: e.ID, Object: objectKind, Account: e.Account, URL: e.URL, Description: e.Description, Types: e.Types, Order: e.Order,
-		State: e.state(), Cursor: e.Cursor.String(), Secrets: make([]ObjectSecret, len(e.Secrets)),
+		State: e.state(), Cursor: e.text(e.Cursor), Secrets: make([]ObjectSecret, len(e.Secrets)),
 		CreatedBy: ObjectCreator{Client: orNull(e.Client), User: orNull(e.User)}, Revision: e.Revision, CreatedAt: e.CreatedAt.Unix(),
 		Status: ObjectStatus{
 			Health: e.Health(), Behind: e.Behind, FailingSince: seconds(e.Trouble.Since), LastAttemptAt: seconds(e.Last.At),
@@ -107,7 +107,7 @@ func (e *Endpoint) Object() Object {
 		o.Status.BlockedOn, o.Status.Attempts, o.Status.NextAttemptAt = orNull(e.Head.Event), e.Head.Attempts, seconds(e.Head.NextAt)
 	}
 	if !e.Gap.IsZero() {
-		o.Status.Gap = &ObjectGap{After: e.Gap.After.String(), OldestAvailable: e.Gap.Oldest.String(), At: e.Gap.At.Unix()}
+		o.Status.Gap = &ObjectGap{After: e.text(e.Gap.After), OldestAvailable: e.text(e.Gap.Oldest), At: e.Gap.At.Unix()}
 	}
 	return o
 }

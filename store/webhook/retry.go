@@ -35,7 +35,7 @@ func (w *Webhooks) Deliveries(ctx context.Context, by By, id string, f Filter) (
 		}
 		behind := record.LastPosition
 		if f.After != "" {
-			if behind, err = eventlog.PositionOf(r, e.Account, f.After); errors.Is(err, record.ErrNotFound) {
+			if behind, err = e.positionOf(r, f.After); errors.Is(err, record.ErrNotFound) {
 				return record.Invalid("after", "use the id of an event of this list", "after is not the id of an event")
 			}
 			if err != nil {
@@ -88,6 +88,23 @@ func (e *Endpoint) deliveries(r kv.Reader) ([]Delivery, error) {
 	}
 	slices.SortFunc(all, func(a, b Delivery) int { return b.Position.Compare(a.Position) })
 	return all, nil
+}
+
+// positionOf returns the position of an event id. The feed has no list by id, so there it is
+// one of the deliveries. Errors: record.ErrNotFound.
+func (e *Endpoint) positionOf(r kv.Reader, id string) (record.Position, error) {
+	if !e.ofAll() {
+		return eventlog.PositionOf(r, e.Account, id)
+	}
+	all, err := e.deliveries(r)
+	if err != nil {
+		return record.Position{}, err
+	}
+	i := slices.IndexFunc(all, func(x Delivery) bool { return x.Event == id })
+	if i < 0 {
+		return record.Position{}, record.ErrNotFound
+	}
+	return all[i].Position, nil
 }
 
 // Retry says which events to send again: by their ids, all that are set aside with a
@@ -153,7 +170,7 @@ func (w *Webhooks) retriedEvents(ctx context.Context, e *Endpoint, ids []string)
 	err = w.db.View(ctx, func(r kv.Reader) error {
 		positions = positions[:0]
 		for _, id := range ids {
-			p, err := eventlog.PositionOf(r, e.Account, id)
+			p, err := e.positionOf(r, id)
 			if err != nil {
 				return err
 			}
@@ -242,9 +259,11 @@ func (f From) end(r kv.Reader, account string) (record.Position, error) {
 	case f.event != "":
 		p, err := eventlog.PositionOf(r, account, f.event)
 		if errors.Is(err, record.ErrNotFound) {
-			return p, record.Invalid("to", positionHint, "to %q is not the id of an event of the account", f.event)
+			return p, notAPosition("to", account, f.event)
 		}
 		return p, err
+	case f.time != nil && account == eventlog.AllAccounts:
+		return record.Position{}, record.Invalid("to", feedHint, "to must not be a time: the feed is in the order of recording")
 	case f.time != nil:
 		return record.FirstPosition(max(*f.time, 0) + 1).Before(), nil
 	}

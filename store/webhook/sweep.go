@@ -40,11 +40,11 @@ func (w *Webhooks) EndAccount(ctx context.Context, account string, still func(kv
 	return record.DeleteAll(ctx, db, record.WebhooksKey(record.TagWebhookLine, account).All(), record.WebhooksKey(record.TagWebhookSet, account).All())
 }
 
-// SweepPurged drops what an account's endpoints have set aside of events that a purge has
-// removed.
+// SweepPurged drops what the endpoints that get an account's events have set aside of events
+// that a purge, or the erasure of the account, has removed.
 func (w *Webhooks) SweepPurged(ctx context.Context, account string) error {
 	err := w.Each(ctx, func(e Endpoint) error {
-		if e.Account != account {
+		if e.Account != account && !e.ofAll() {
 			return nil
 		}
 		return w.sweep(ctx, &e)

@@ -53,7 +53,7 @@ func (v *Verifier) Aside(id secret.ID, p record.Position, value []byte) error {
 // Listed checks an entry of the list of endpoints.
 func (v *Verifier) Listed(id secret.ID, value []byte) error {
 	v.accounts[id] = string(value)
-	return record.CheckAccountID(string(value))
+	return checkAccount(By{}, string(value))
 }
 
 // Endpoint checks an endpoint.

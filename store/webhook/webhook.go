@@ -181,7 +181,7 @@ func (w *Webhooks) Counts() Counts {
 
 // committed follows a change whose event was recorded.
 func (w *Webhooks) committed(e *Endpoint, action string) {
-	w.Log.Recorded(e.Account)
+	w.recorded(e)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch action {
@@ -189,6 +189,13 @@ func (w *Webhooks) committed(e *Endpoint, action string) {
 		w.disabled[e.Disabled.By]++
 	case "gap":
 		w.gaps++
+	}
+}
+
+// recorded wakes the readers of the account's log after an event about the endpoint.
+func (w *Webhooks) recorded(e *Endpoint) {
+	if !e.ofAll() {
+		w.Log.Recorded(e.Account)
 	}
 }
 
