@@ -143,6 +143,8 @@ var endings = map[string]string{
 	"client_tokens_ended":  "the tokens of its client have been revoked since",
 	"user_deleted":         "the user was deleted",
 	"account_deleted":      "the account was deleted",
+	"account_disabled":     "the account is disabled",
+	"account_tokens_ended": "the account was disabled since, or all its tokens were revoked",
 	"user_disabled":        "the user is disabled",
 	"user_tokens_ended":    "the user has been disabled or given a new password since",
 	"code_replayed":        "revoked: its authorization code was used twice",

@@ -111,6 +111,12 @@ func TestAuditOfPeople(t *testing.T) {
 			h.Clock.Advance(time.Hour)
 			return s.signIn(t, "mara", storetest.Password)
 		}, store.AuditLoginRefused, "user_disabled", false, true},
+		{"disabled_account", func(t *testing.T) answer {
+			must.Get(h.EnableUser(t.Context(), "mara"))(t)
+			must.Get(h.DisableAccount(t.Context(), h.account))(t)
+			h.Clock.Advance(time.Hour)
+			return s.signIn(t, "mara", storetest.Password)
+		}, store.AuditLoginRefused, "account_disabled", false, true},
 	})
 }
 

@@ -308,9 +308,11 @@ func TestConsentOverTime(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	ended := map[string]func(h *house) error{
-		"user_disabled":  func(h *house) error { _, err := h.DisableUser(ctx, "mara"); return err },
-		"password_reset": func(h *house) error { _, err := h.SetPassword(ctx, "mara", "another long phrase"); return err },
-		"user_deleted":   func(h *house) error { return h.DeleteUser(ctx, "mara") },
+		"user_disabled":    func(h *house) error { _, err := h.DisableUser(ctx, "mara"); return err },
+		"password_reset":   func(h *house) error { _, err := h.SetPassword(ctx, "mara", "another long phrase"); return err },
+		"user_deleted":     func(h *house) error { return h.DeleteUser(ctx, "mara") },
+		"account_disabled": func(h *house) error { _, err := h.DisableAccount(ctx, h.account); return err },
+		"account_revoked":  func(h *house) error { _, err := h.RevokeAccount(ctx, h.account); return err },
 	}
 	for name, end := range ended {
 		t.Run(name+"_before_allow", func(t *testing.T) {

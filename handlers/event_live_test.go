@@ -336,6 +336,14 @@ func TestEventStreamEnds(t *testing.T) {
 		l.put("/api/resources/plan/p", other, `{"for":"those who may read"}`)
 		l.wantEnd(t, s, "token_expired")
 	})
+	t.Run("a_token_of_a_disabled_account_reads_nothing_more", func(t *testing.T) {
+		t.Parallel()
+		l := newLive(t, func(s *Server) { s.API.HeartbeatEvery = 20 * time.Millisecond })
+		s := l.open(t, "", l.token(t, "bob", "acct_a", store.ScopeUnstated))
+		s.ready(t)
+		must.Get(l.DisableAccount(t.Context(), "acct_a"))(t)
+		l.wantEnd(t, s, "token_expired")
+	})
 	t.Run("a_revoked_token_hears_of_no_import", func(t *testing.T) {
 		t.Parallel()
 		l := newLive(t)

@@ -121,6 +121,11 @@ func TestIntrospectDead(t *testing.T) {
 		must.Get(h.EnableUser(context.Background(), "mara"))(t)
 		h.user, _ = h.FindUser(context.Background(), "mara")
 	})
+	inactive("account_disabled", func(t *testing.T, _ pair) {
+		must.Get(h.DisableAccount(context.Background(), h.account))(t)
+		must.Get(h.EnableAccount(context.Background(), h.account))(t)
+		h.user, _ = h.FindUser(context.Background(), "mara")
+	})
 	t.Run("spent_refresh_token", func(t *testing.T) {
 		p := h.pair(t)
 		wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))

@@ -426,8 +426,9 @@ func TestCardGuardOverTheWire(t *testing.T) {
 func TestResourceChangeAfterTheTokenEnded(t *testing.T) {
 	ctx := context.Background()
 	for name, end := range map[string]func(a *apiHouse) error{
-		"user_disabled":  func(a *apiHouse) error { _, err := a.DisableUser(ctx, "ann"); return err },
-		"account_erased": func(a *apiHouse) error { return errors.Join(a.DeleteUser(ctx, "ann"), a.DeleteAccount(ctx, "acct_a")) },
+		"user_disabled":    func(a *apiHouse) error { _, err := a.DisableUser(ctx, "ann"); return err },
+		"account_disabled": func(a *apiHouse) error { _, err := a.DisableAccount(ctx, "acct_a"); return err },
+		"account_erased":   func(a *apiHouse) error { return errors.Join(a.DeleteUser(ctx, "ann"), a.DeleteAccount(ctx, "acct_a")) },
 	} {
 		for method, mediaType := range map[string]string{"PUT": "application/json", "PATCH": web.MergePatchType} {
 			t.Run(name+"/"+method, func(t *testing.T) {

@@ -149,6 +149,21 @@ func TestClientCredentialsEnds(t *testing.T) {
 			_, err := j.UpdateClient(t.Context(), j.client.ID, store.ClientChange{Grants: &[]string{"password"}})
 			return err
 		},
+		"account_disabled": func(t *testing.T, j *job, _ string) error {
+			_, err := j.DisableAccount(t.Context(), "acct_job")
+			return err
+		},
+		"account_disabled_and_enabled": func(t *testing.T, j *job, _ string) error {
+			if _, err := j.DisableAccount(t.Context(), "acct_job"); err != nil {
+				return err
+			}
+			_, err := j.EnableAccount(t.Context(), "acct_job")
+			return err
+		},
+		"account_revoked": func(t *testing.T, j *job, _ string) error {
+			_, err := j.RevokeAccount(t.Context(), "acct_job")
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,6 +199,10 @@ func TestClientCredentialsRefused(t *testing.T) {
 	must.Do(t, err)
 	wantTokenError(t, h.token(t, url.Values{"client_id": {public.ID}, "grant_type": {"client_credentials"}}), http.StatusBadRequest, "unauthorized_client")
 	j := newJob(t, h)
+	must.Get(h.DisableAccount(t.Context(), "acct_job"))(t)
+	if text := wantTokenError(t, j.token(t, j.form), http.StatusBadRequest, "unauthorized_client"); text != "The client or its account is disabled." {
+		t.Errorf("a client of a disabled account is told %q", text)
+	}
 	if a := j.token(t, with(j.form, "client_secret", storetest.Password)); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("wrong secret = %d %s, want 401 before the grant", a.StatusCode, a.body)
 	}

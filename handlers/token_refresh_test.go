@@ -217,6 +217,9 @@ func TestEndedPartiesLoseTheirTokens(t *testing.T) {
 		{"user_disabled", func(h *house) error { _, err := h.DisableUser(ctx, "mara"); return err },
 			func(h *house) error { _, err := h.EnableUser(ctx, "mara"); return err }},
 		{"user_deleted", func(h *house) error { return h.DeleteUser(ctx, "mara") }, nil},
+		{"account_disabled", func(h *house) error { _, err := h.DisableAccount(ctx, h.account); return err },
+			func(h *house) error { _, err := h.EnableAccount(ctx, h.account); return err }},
+		{"account_revoked", func(h *house) error { _, err := h.RevokeAccount(ctx, h.account); return err }, nil},
 		{"secret_rotated_with_revoke_tokens", func(h *house) (err error) {
 			_, h.secret, err = h.RotateClientSecret(ctx, h.client.ID, true)
 			return err

@@ -11,14 +11,17 @@ import (
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/webhook"
 )
 
 // Account owns resources and events; every user acts for one.
 type Account struct {
-	ID        string
-	Name      string // for people; may be ""
-	CreatedAt time.Time
-	Revision  uint64 // rises with every change
+	ID         string
+	Name       string // for people; may be ""
+	CreatedAt  time.Time
+	DisabledAt time.Time // zero while its users may sign in; operators always may
+	Generation uint64    // sessions, codes and tokens carry it; raising it invalidates them all
+	Revision   uint64    // rises with every change
 
 	// erasedSince is set while the account is being erased. Nothing may be recorded
 	// into it then.
@@ -58,7 +61,7 @@ func (s *Store) CreateAccount(ctx context.Context, id, name string) (Account, er
 const reasonAccountCreated = "account created"
 
 func (s *Store) newAccount(id, name string) Account {
-	return Account{ID: id, Name: name, CreatedAt: s.Now(), Revision: secret.NewCount(s.random)}
+	return Account{ID: id, Name: name, CreatedAt: s.Now(), Generation: secret.NewCount(s.random), Revision: secret.NewCount(s.random)}
 }
 
 // PutAccount creates an account, or gives one that exists the name, if one is given. Errors:
@@ -90,6 +93,69 @@ func (s *Store) PutAccount(ctx context.Context, id string, name *string, guards 
 		return Account{}, false, fmt.Errorf("put account: %w", err)
 	}
 	return a, created, nil
+}
+
+// DisableAccount disables an account: its users cannot sign in, and their sessions, codes and
+// tokens, and the tokens of clients that act for it, become invalid. An operator's sessions do not.
+// Its data stays, and can be changed by who acts for all accounts. Nothing is sent to its webhook
+// endpoints. It is idempotent. Errors: ErrNotFound; ErrConflict if it is being erased; those of the
+// guards.
+func (s *Store) DisableAccount(ctx context.Context, id string, guards ...Guard) (Account, error) {
+	return s.changeAccount(ctx, id, "account disabled", guards, func(tx kv.Txn, n *webhook.Ending, a *Account) error {
+		if !a.DisabledAt.IsZero() {
+			return nil
+		}
+		a.DisabledAt = s.Now()
+		a.Generation++
+		return n.Look(tx, id)
+	})
+}
+
+// EnableAccount lets the users of an account sign in again, without their old sessions and tokens.
+// Webhook endpoints continue at their cursors. Errors: as DisableAccount.
+func (s *Store) EnableAccount(ctx context.Context, id string, guards ...Guard) (Account, error) {
+	return s.changeAccount(ctx, id, "account enabled", guards, func(tx kv.Txn, n *webhook.Ending, a *Account) error {
+		if a.DisabledAt.IsZero() {
+			return nil
+		}
+		a.DisabledAt = time.Time{}
+		return n.Look(tx, id)
+	})
+}
+
+// RevokeAccount invalidates all that DisableAccount does, and disables the webhook endpoints that
+// tokens of users and of clients bound to the account created. Users may sign in again. Errors: as
+// DisableAccount.
+func (s *Store) RevokeAccount(ctx context.Context, id string, guards ...Guard) (Account, error) {
+	return s.changeAccount(ctx, id, "all of the account revoked", guards, func(tx kv.Txn, n *webhook.Ending, a *Account) error {
+		a.Generation++
+		return n.InIf(tx, id, func(o webhook.Owner) (bool, error) { return isOfAccount(tx, id, o) })
+	})
+}
+
+func (s *Store) changeAccount(ctx context.Context, id, reason string, guards checks,
+	change func(kv.Txn, *webhook.Ending, *Account) error) (a Account, err error) {
+	if record.CheckAccountID(id) != nil {
+		return Account{}, fmt.Errorf("change account: %w", record.ErrNotFound)
+	}
+	line := s.change(ctx, reason)
+	err = s.revoke(ctx, kv.Ruling, line.By, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
+		if a, err = openAccount(tx, id); err == nil {
+			err = guards.account(a)
+		}
+		was := a
+		if err == nil {
+			err = change(tx, n, &a)
+		}
+		if err != nil {
+			return err
+		}
+		return saveAccount(tx, was, &a, line)
+	})
+	if err != nil {
+		return Account{}, fmt.Errorf("change account: %w", err)
+	}
+	return a, nil
 }
 
 // ensureAccount creates the account within tx if needed. It returns ErrConflict if the
@@ -322,6 +388,21 @@ func (s *Store) mustBeUnused(ctx context.Context, id string) error {
 	return err
 }
 
+// isOpenTo reports whether what carries a generation of the account is valid. It never is if the
+// account does not exist.
+func (a Account) isOpenTo(generation uint64) bool {
+	return a.ID != "" && a.erasedSince.IsZero() && a.DisabledAt.IsZero() && a.Generation == generation
+}
+
+// head returns what decodeAccountHead reads.
+func (a Account) head() Account {
+	return Account{ID: a.ID, Generation: a.Generation, DisabledAt: a.DisabledAt, erasedSince: a.erasedSince}
+}
+
+func readAccountHead(r kv.Reader, id string) (Account, error) {
+	return record.Read(r, record.AccountKey(id), id, decodeAccountHead)
+}
+
 func readAccount(r kv.Reader, id string) (Account, error) {
 	return record.Read(r, record.AccountKey(id), id, decodeAccount)
 }
@@ -341,11 +422,23 @@ func saveAccount(tx kv.Txn, was Account, a *Account, line changeLine) error {
 }
 
 func encodeAccount(a Account) []byte {
-	return record.NewEncoder(accountRecord).Time(a.erasedSince).Uint(a.Revision).Str(a.Name).Time(a.CreatedAt).B
+	return record.NewEncoder(accountRecord).Uint(a.Generation).Time(a.DisabledAt).Time(a.erasedSince).Uint(a.Revision).Str(a.Name).Time(a.CreatedAt).B
 }
 
 func decodeAccount(id string, v []byte) (Account, error) {
 	d := record.NewDecoder("account", accountRecord, v)
-	a := Account{ID: id, erasedSince: d.Time(), Revision: d.Uint(), Name: d.Str(), CreatedAt: d.Time()}
+	a := decodeAccountFields(&d, id)
+	a.Revision, a.Name, a.CreatedAt = d.Uint(), d.Str(), d.Time()
 	return a, d.Done()
+}
+
+func decodeAccountHead(id string, v []byte) (Account, error) {
+	d := record.NewDecoder("account", accountRecord, v)
+	a := decodeAccountFields(&d, id)
+	return a, d.Err
+}
+
+// decodeAccountFields reads the fields that every request needs; see decodeClientFields.
+func decodeAccountFields(d *record.Decoder, id string) Account {
+	return Account{ID: id, Generation: d.Uint(), DisabledAt: d.Time(), erasedSince: d.Time()}
 }

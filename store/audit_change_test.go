@@ -57,6 +57,10 @@ func (h household) changesOf(t *testing.T) []aChange {
 	name := "Renamed"
 	deleteUser := func(ctx context.Context, s *store.Store) error { return s.DeleteUser(ctx, "mara") }
 	deleteClient := func(ctx context.Context, s *store.Store) error { return s.DeleteClient(ctx, h.client.ID) }
+	larkspur := must.Get(h.FindAccount(ctx, "acct_larkspur"))(t)
+	account := func(is func(store.Account) bool) func(*store.Store) bool {
+		return func(s *store.Store) bool { a, err := s.FindAccount(ctx, "acct_larkspur"); return err == nil && is(a) }
+	}
 	deleteAccount := func(ctx context.Context, s *store.Store) error { return s.DeleteAccount(ctx, "acct_left") }
 	return []aChange{
 		{reason: "account created", do: func(ctx context.Context, s *store.Store) error {
@@ -74,6 +78,21 @@ func (h household) changesOf(t *testing.T) []aChange {
 			a, err := s.FindAccount(ctx, "acct_left")
 			return err == nil && a.Name == name
 		}},
+		{reason: "account disabled", do: func(ctx context.Context, s *store.Store) error {
+			_, err := s.DisableAccount(ctx, "acct_larkspur")
+			return err
+		}, isDone: account(func(a store.Account) bool { return !a.DisabledAt.IsZero() })},
+		{reason: "account enabled", do: func(ctx context.Context, s *store.Store) error {
+			_, err := s.EnableAccount(ctx, "acct_off")
+			return err
+		}, isDone: func(s *store.Store) bool {
+			a, err := s.FindAccount(ctx, "acct_off")
+			return err == nil && a.DisabledAt.IsZero()
+		}},
+		{reason: "all of the account revoked", do: func(ctx context.Context, s *store.Store) error {
+			_, err := s.RevokeAccount(ctx, "acct_larkspur")
+			return err
+		}, isDone: account(func(a store.Account) bool { return a.Generation != larkspur.Generation })},
 		{reason: "account deletion begun", do: deleteAccount, isDone: func(s *store.Store) bool {
 			if noAccount(s) {
 				return true
@@ -219,6 +238,8 @@ func TestNoChangeWithoutItsLine(t *testing.T) {
 		must.Do(t, make(name))
 	}
 	must.Get(h.DisableClient(t.Context(), h.own.ID))(t)
+	must.Get(h.CreateAccount(t.Context(), "acct_off", ""))(t)
+	must.Get(h.DisableAccount(t.Context(), "acct_off"))(t)
 	actor := store.Actor{ClientID: "back-office", ClientName: "Back office"}
 	for _, c := range h.changesOf(t) {
 		t.Run(c.reason, func(t *testing.T) {

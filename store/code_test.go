@@ -148,6 +148,13 @@ func redeemOfEnded(t *testing.T) {
 		}},
 		{"client_secret_rotated_with_revoke", func(g grant) error { _, _, err := g.RotateClientSecret(ctx, g.client.ID, true); return err }},
 		{"client_deleted", func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }},
+		{"account_disabled", func(g grant) error { _, err := g.DisableAccount(ctx, "acct_larkspur"); return err }},
+		{"account_disabled_and_enabled", func(g grant) error {
+			_, err := g.DisableAccount(ctx, "acct_larkspur")
+			_, again := g.EnableAccount(ctx, "acct_larkspur")
+			return errors.Join(err, again)
+		}},
+		{"account_revoked", func(g grant) error { _, err := g.RevokeAccount(ctx, "acct_larkspur"); return err }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,13 +17,13 @@ func records() map[string]struct {
 	decode func([]byte) ([]byte, error) // decodes and encodes again
 } {
 	now := time.UnixMilli(1773070200123).UTC()
-	l := lineage{client: "c", clientGeneration: 3, user: secret.NewID(nil), userGeneration: 300, account: "acct_x"}
+	l := lineage{client: "c", clientGeneration: 3, user: secret.NewID(nil), userGeneration: 300, account: "acct_x", accountGeneration: 1 << 47}
 	type stored = struct {
 		value  []byte
 		decode func([]byte) ([]byte, error)
 	}
 	return map[string]stored{
-		"account": {encodeAccount(Account{ID: "a", Name: "Larkspur", CreatedAt: now}), func(b []byte) ([]byte, error) {
+		"account": {encodeAccount(Account{ID: "a", Name: "Larkspur", CreatedAt: now, DisabledAt: now, Generation: 1 << 47, Revision: 300}), func(b []byte) ([]byte, error) {
 			v, err := decodeAccount("a", b)
 			return encodeAccount(v), err
 		}},
@@ -35,7 +35,7 @@ func records() map[string]struct {
 			v, err := decodeUser(secret.ID{}, b)
 			return encodeUser(v), err
 		}},
-		"user with a code": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", code: userCode{secret.HashOf("c"), now}}), func(b []byte) ([]byte, error) {
+		"user with a code": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Revision: 2, code: userCode{secret.HashOf("c"), now, 300}}), func(b []byte) ([]byte, error) {
 			v, err := decodeUser(secret.ID{}, b)
 			return encodeUser(v), err
 		}},

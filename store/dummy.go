@@ -25,7 +25,8 @@ var (
 		Name: dummyName, RedirectURIs: []string{dummyURI}, Grants: allGrants, CreatedAt: dummyTime,
 		secrets: []clientSecret{{createdAt: dummyTime}},
 	})
-	dummyUser = encodeUser(User{Username: dummyName, Canonical: dummyName, Account: dummyName, CreatedAt: dummyTime, password: dummyPHC})
+	dummyAccount = encodeAccount(Account{Name: dummyName, CreatedAt: dummyTime})
+	dummyUser    = encodeUser(User{Username: dummyName, Canonical: dummyName, Account: dummyName, CreatedAt: dummyTime, password: dummyPHC})
 )
 
 // refuseClient refuses a client that does not exist as slowly as a known one.
@@ -35,12 +36,15 @@ func refuseClient() error {
 }
 
 // refuseUser refuses a user name that does not exist as slowly as a known one: it also reads
-// a record, like that of a known user, which is read by id. Errors: ErrNotFound,
-// the engine's.
+// two records, like that of a known user, which is read by id, and that of the account. Errors:
+// ErrNotFound, the engine's.
 func refuseUser(r kv.Reader) error {
-	if _, err := r.Get(record.MetaKey(metaStore)); err != nil && !record.IsAbsent(err) {
-		return err
+	for _, name := range []string{metaStore, metaClients} {
+		if _, err := r.Get(record.MetaKey(name)); err != nil && !record.IsAbsent(err) {
+			return err
+		}
 	}
 	_, _ = decodeUser(secret.ID{}, dummyUser)
+	_, _ = decodeAccountHead("", dummyAccount)
 	return record.ErrNotFound
 }

@@ -142,6 +142,9 @@ func (h household) calls(t *testing.T) []storetest.Call {
 			a, _, err := s.PutAccount(ctx, "acct_left", &name)
 			return a, err
 		}},
+		{Name: "DisableAccount", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.DisableAccount(ctx, "acct_larkspur") }},
+		{Name: "EnableAccount", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.EnableAccount(ctx, "acct_larkspur") }},
+		{Name: "RevokeAccount", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.RevokeAccount(ctx, "acct_larkspur") }},
 		{Name: "FindAccount", Run: func(ctx ctxt, s st) (any, error) { return s.FindAccount(ctx, "acct_left") }},
 		{Name: "ListAccounts", Run: func(ctx ctxt, s st) (any, error) { return s.ListAccounts(ctx, "", 9) }},
 		{Name: "DeleteAccount", InSteps: true, Remakes: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteAccount(ctx, "acct_left") }},

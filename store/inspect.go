@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,17 +25,19 @@ type Inspection struct {
 
 // Why a token is no longer valid, in addition to the Reason constants of a revoked family.
 const (
-	EndedExpired           = "expired"
-	EndedSpent             = "spent"   // a refresh token that was exchanged for a new one
-	EndedRetired           = "retired" // a refresh token replaced because its answer was lost
-	EndedUsed              = "used"    // a code that was redeemed
-	EndedClientDeleted     = "client_deleted"
-	EndedClientDisabled    = "client_disabled"
-	EndedClientTokensEnded = "client_tokens_ended" // re-enabled since, or its secret leaked
-	EndedUserDeleted       = "user_deleted"
-	EndedUserDisabled      = "user_disabled"
-	EndedUserTokensEnded   = "user_tokens_ended" // re-enabled since, or password changed
-	EndedAccountDeleted    = "account_deleted"   // of a client that acts for itself
+	EndedExpired            = "expired"
+	EndedSpent              = "spent"   // a refresh token that was exchanged for a new one
+	EndedRetired            = "retired" // a refresh token replaced because its answer was lost
+	EndedUsed               = "used"    // a code that was redeemed
+	EndedClientDeleted      = "client_deleted"
+	EndedClientDisabled     = "client_disabled"
+	EndedClientTokensEnded  = "client_tokens_ended" // re-enabled since, or its secret leaked
+	EndedUserDeleted        = "user_deleted"
+	EndedUserDisabled       = "user_disabled"
+	EndedUserTokensEnded    = "user_tokens_ended" // re-enabled since, or password changed
+	EndedAccountDeleted     = "account_deleted"
+	EndedAccountDisabled    = "account_disabled"
+	EndedAccountTokensEnded = "account_tokens_ended" // re-enabled since, or all its tokens revoked
 )
 
 // Inspect shows the operator what a secret is and whether it is valid. Unlike
@@ -173,8 +176,13 @@ func (s *Store) inspectSession(r kv.Reader, h secret.Hash) (Inspection, error) {
 	sn.User = u
 	id := User{ID: sn.user}
 	i.Family = Family{UserID: id.Subject(), Username: u.Username, Account: u.Account}
-	if i.Ended = userEnded(u, err != nil, sn.generation); i.Ended == "" && !s.isLive(sn) {
+	i.Ended = userEnded(u, err != nil, sn.generation)
+	switch {
+	case i.Ended != "" || s.isLive(sn):
+	case u.keeps(sn.generation, sn.accountGeneration):
 		i.Ended = EndedExpired
+	default:
+		i.Ended = accountEnded(u.accountNow, sn.accountGeneration)
 	}
 	return i, nil
 }
@@ -206,15 +214,15 @@ func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error)
 	return p, ended, nil
 }
 
-// readOther reads the user of a lineage, or without one the account, and returns why it
-// is no longer valid.
+// readOther reads the user of a lineage, if any, and the account, and returns why one of them is
+// no longer valid.
 func (p *parties) readOther(r kv.Reader, l lineage) (ended string, err error) {
-	if l.user.IsZero() {
-		a, err := readAccount(r, l.account)
-		if record.IsAbsent(err) || err == nil && !a.erasedSince.IsZero() {
-			return EndedAccountDeleted, nil
-		}
+	a, err := readAccountHead(r, l.account)
+	if record.GoneIsNil(err) != nil {
 		return "", err
+	}
+	if l.user.IsZero() {
+		return accountEnded(a, l.accountGeneration), nil
 	}
 	v, err := r.Get(record.UserKey(l.user))
 	gone := record.IsAbsent(err)
@@ -224,7 +232,20 @@ func (p *parties) readOther(r kv.Reader, l lineage) (ended string, err error) {
 	if err != nil && !gone {
 		return "", err
 	}
-	return userEnded(p.user, gone, l.userGeneration), nil
+	return cmp.Or(userEnded(p.user, gone, l.userGeneration), accountEnded(a, l.accountGeneration)), nil
+}
+
+// accountEnded returns why tokens of that generation of an account are no longer valid.
+func accountEnded(a Account, generation uint64) string {
+	switch {
+	case a.ID == "" || !a.erasedSince.IsZero():
+		return EndedAccountDeleted
+	case !a.DisabledAt.IsZero():
+		return EndedAccountDisabled
+	case a.Generation != generation:
+		return EndedAccountTokensEnded
+	}
+	return ""
 }
 
 // userEnded returns why tokens of that generation of a user are no longer valid.

@@ -38,7 +38,7 @@ func newPairFrom(random secret.Source) pair {
 }
 
 func lineageOf(c Client, u User) lineage {
-	return lineage{client: c.ID, clientGeneration: c.Generation, user: u.ID, userGeneration: u.Generation, account: u.Account}
+	return lineage{client: c.ID, clientGeneration: c.Generation, user: u.ID, userGeneration: u.Generation, account: u.Account, accountGeneration: u.accountNow.Generation}
 }
 
 // IssueForPassword issues the first tokens of a new family to an authenticated client
@@ -78,6 +78,11 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 	f := s.newFamily(lineage{client: c.ID, clientGeneration: c.Generation, account: c.Account}, scope, now, pair.family)
 	f.expiresAt = now.Add(s.lives.AccessToken)
 	err := s.access(ctx, f.account, func(tx kv.Txn) error {
+		account, err := readAccount(tx, f.account)
+		if err != nil {
+			return goneIsDisabled(err)
+		}
+		f.accountGeneration = account.Generation
 		if _, err := readParties(tx, f.lineage); err != nil {
 			return err
 		}
@@ -87,7 +92,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 		if err := createFamily(tx, f); err != nil {
 			return err
 		}
-		err := writeAccessToken(tx, accessToken{lineage: f.lineage, hash: pair.access.Hash(), family: f.id, scope: scope, issuedAt: now, expiresAt: f.expiresAt})
+		err = writeAccessToken(tx, accessToken{lineage: f.lineage, hash: pair.access.Hash(), family: f.id, scope: scope, issuedAt: now, expiresAt: f.expiresAt})
 		if err != nil {
 			return err
 		}

@@ -333,6 +333,8 @@ func TestInspect(t *testing.T) {
 		{"client_deleted", access, func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, secret.AccessToken, store.EndedClientDeleted},
 		{"user_disabled", refresh, func(g grant) error { _, err := g.DisableUser(ctx, "mara"); return err }, secret.RefreshToken, store.EndedUserDisabled},
 		{"password_changed", access, func(g grant) error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err }, secret.AccessToken, store.EndedUserTokensEnded},
+		{"account_disabled", access, func(g grant) error { _, err := g.DisableAccount(ctx, "acct_larkspur"); return err }, secret.AccessToken, store.EndedAccountDisabled},
+		{"account_revoked", refresh, func(g grant) error { _, err := g.RevokeAccount(ctx, "acct_larkspur"); return err }, secret.RefreshToken, store.EndedAccountTokensEnded},
 		{"user_deleted", access, func(g grant) error { return g.DeleteUser(ctx, "mara") }, secret.AccessToken, store.EndedUserDeleted},
 	}
 	for _, c := range cases {
@@ -361,6 +363,14 @@ func TestInspect(t *testing.T) {
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedExpired {
 			t.Errorf("Inspect(session left alone) = ended %q, %v; want expired", i.Ended, err)
 		}
+		must.Get(g.DisableAccount(ctx, "acct_larkspur"))(t)
+		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedAccountDisabled {
+			t.Errorf("Inspect(session of a disabled account) = ended %q, %v", i.Ended, err)
+		}
+		must.Get(g.EnableAccount(ctx, "acct_larkspur"))(t)
+		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedAccountTokensEnded {
+			t.Errorf("Inspect(session of an account enabled again) = ended %q, %v", i.Ended, err)
+		}
 		must.Get(g.DisableUser(ctx, "mara"))(t)
 		if i, err := g.Inspect(ctx, token.Reveal()); err != nil || i.Ended != store.EndedUserDisabled {
 			t.Errorf("Inspect(session of a disabled user) = ended %q, %v", i.Ended, err)
@@ -372,6 +382,7 @@ func TestInspect(t *testing.T) {
 	}{
 		"a_code_past_its_time":             {func(g grant) error { g.Clock.Advance(lives.Code); return nil }, store.EndedExpired},
 		"a_code_of_a_client_that_is_gone":  {func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, store.EndedClientDeleted},
+		"a_code_of_a_disabled_account":     {func(g grant) error { _, err := g.DisableAccount(ctx, "acct_larkspur"); return err }, store.EndedAccountDisabled},
 		"a_code_of_a_user_who_is_disabled": {func(g grant) error { _, err := g.DisableUser(ctx, "mara"); return err }, store.EndedUserDisabled},
 	} {
 		t.Run(name, func(t *testing.T) {

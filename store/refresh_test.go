@@ -66,6 +66,9 @@ func rotateOfEndedParty(t *testing.T) {
 		{"client_secret_rotated_with_revoke", func(g grant) error { _, _, err := g.RotateClientSecret(ctx, g.client.ID, true); return err }, nil, record.ErrDisabled},
 		{"user_deleted", func(g grant) error { return g.DeleteUser(ctx, "mara") }, nil, record.ErrNotFound},
 		{"client_deleted", func(g grant) error { return g.DeleteClient(ctx, g.client.ID) }, nil, record.ErrNotFound},
+		{"account_disabled", func(g grant) error { _, err := g.DisableAccount(ctx, "acct_larkspur"); return err },
+			func(g grant) error { _, err := g.EnableAccount(ctx, "acct_larkspur"); return err }, record.ErrDisabled},
+		{"account_revoked", func(g grant) error { _, err := g.RevokeAccount(ctx, "acct_larkspur"); return err }, nil, record.ErrDisabled},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

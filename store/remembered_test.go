@@ -230,6 +230,15 @@ var ends = map[string]struct {
 		_, enabled := g.EnableUser(context.Background(), "mara")
 		return errors.Join(err, enabled)
 	}},
+	"account disabled and enabled": {does: func(g grant) error {
+		_, err := g.DisableAccount(context.Background(), "acct_larkspur")
+		_, enabled := g.EnableAccount(context.Background(), "acct_larkspur")
+		return errors.Join(err, enabled)
+	}},
+	"account revoked": {does: func(g grant) error {
+		_, err := g.RevokeAccount(context.Background(), "acct_larkspur")
+		return err
+	}},
 	"client disabled and enabled": {does: func(g grant) error {
 		_, err := g.DisableClient(context.Background(), g.client.ID)
 		_, enabled := g.EnableClient(context.Background(), g.client.ID)

@@ -20,10 +20,11 @@ type Session struct {
 	SeenAt          time.Time // exact to a few minutes
 	ExpiresAt       time.Time // at the latest; or SessionIdle after SeenAt, if earlier
 
-	hash       secret.Hash
-	user       secret.ID
-	generation uint64
-	createdAt  time.Time
+	hash      secret.Hash
+	user      secret.ID
+	createdAt time.Time
+
+	generation, accountGeneration uint64
 }
 
 const sessionRecord = 1
@@ -35,7 +36,7 @@ const seenEvery = 5 * time.Minute
 // CreateSession starts a session for a user who has just authenticated, and ends the
 // browser's previous one, if any: a session id never survives a sign-in. The sign-in is
 // recorded in the audit log with the reason, in the same transaction. Errors: ErrDisabled
-// if the user was disabled in the meantime, or their sign-ins were ended, ErrNotFound,
+// if the user or the account was disabled in the meantime, or their sign-ins were ended, ErrNotFound,
 // *BudgetError.
 func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Token, reason string) (secret.Token, Session, error) {
 	token := secret.New(s.random, secret.SessionToken)
@@ -47,7 +48,7 @@ func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Tok
 		if err != nil {
 			return err
 		}
-		if !current.DisabledAt.IsZero() || current.Generation != u.Generation {
+		if !current.keeps(u.Generation, u.accountNow.Generation) {
 			return record.ErrDisabled
 		}
 		if !old.IsZero() {
@@ -74,7 +75,7 @@ func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Tok
 
 func (s *Store) newSession(u User, token secret.Token, now time.Time) Session {
 	return Session{User: u, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session),
-		hash: token.Hash(), user: u.ID, generation: u.Generation, createdAt: now}
+		hash: token.Hash(), user: u.ID, generation: u.Generation, accountGeneration: u.accountNow.Generation, createdAt: now}
 }
 
 // createSession stores a new session with its index entry, and the user's latest sign-in.
@@ -127,7 +128,7 @@ func (s *Store) PeekSession(ctx context.Context, token secret.Token) (sn Session
 func (s *Store) isLive(sn Session) bool {
 	now := s.Now()
 	return now.Before(sn.ExpiresAt) && now.Before(sn.SeenAt.Add(s.lives.SessionIdle)) &&
-		sn.User.DisabledAt.IsZero() && sn.User.Generation == sn.generation
+		sn.User.keeps(sn.generation, sn.accountGeneration)
 }
 
 // DeleteSession ends a session. An unknown session is no error.
@@ -156,13 +157,13 @@ func readSession(r kv.Reader, h secret.Hash) (Session, error) {
 
 func decodeSession(h secret.Hash, v []byte) (Session, error) {
 	d := record.NewDecoder("session", sessionRecord, v)
-	sn := Session{hash: h, user: d.ID(), generation: d.Uint(), createdAt: d.Time(), AuthenticatedAt: d.Time(), SeenAt: d.Time(), ExpiresAt: d.Time()}
+	sn := Session{hash: h, user: d.ID(), generation: d.Uint(), createdAt: d.Time(), AuthenticatedAt: d.Time(), SeenAt: d.Time(), ExpiresAt: d.Time(), accountGeneration: d.Uint()}
 	return sn, d.Done()
 }
 
 func writeSession(tx kv.Txn, sn Session) error {
 	e := record.NewEncoder(sessionRecord).ID(sn.user).Uint(sn.generation).Time(sn.createdAt).Time(sn.AuthenticatedAt).
-		Time(sn.SeenAt).Time(sn.ExpiresAt)
+		Time(sn.SeenAt).Time(sn.ExpiresAt).Uint(sn.accountGeneration)
 	return tx.Set(record.SessionKey(sn.hash), e.B, sn.ExpiresAt)
 }
 

@@ -109,8 +109,10 @@ func TestSession(t *testing.T) {
 	t.Run("ends_with_the_password_and_with_the_user", func(t *testing.T) {
 		g := parallelGrant(t)
 		ends := map[string]func() error{
-			"SetPassword": func() error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err },
-			"DisableUser": func() error { _, err := g.DisableUser(ctx, "mara"); return err },
+			"SetPassword":    func() error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err },
+			"DisableUser":    func() error { _, err := g.DisableUser(ctx, "mara"); return err },
+			"DisableAccount": func() error { _, err := g.DisableAccount(ctx, "acct_larkspur"); return err },
+			"RevokeAccount":  func() error { _, err := g.RevokeAccount(ctx, "acct_larkspur"); return err },
 		}
 		for name, end := range ends {
 			token := g.signIn(t, secret.Token{})
@@ -119,6 +121,7 @@ func TestSession(t *testing.T) {
 				t.Errorf("a session lives after %s, want it dead", name)
 			}
 			must.Get(g.EnableUser(ctx, "mara"))(t)
+			must.Get(g.EnableAccount(ctx, "acct_larkspur"))(t)
 			if g.sessionLives(token) {
 				t.Errorf("a session lives again after %s and EnableUser, want it dead", name)
 			}
@@ -132,11 +135,18 @@ func TestSession(t *testing.T) {
 	t.Run("is_refused_to_a_user_ended_since_the_password_was_proved", func(t *testing.T) {
 		g := parallelGrant(t)
 		stale := g.user
-		must.Get(g.SetPassword(ctx, "mara", "another long phrase"))(t)
-		_, _, err := g.CreateSession(ctx, store.By{}, stale, secret.Token{}, "")
-		refused(t, "CreateSession()", err, record.ErrDisabled)
-		_, err = g.IssueForPassword(ctx, store.By{}, g.client, stale, store.ScopeUnstated)
-		refused(t, "IssueForPassword()", err, record.ErrDisabled)
+		end := func(end func() error) {
+			t.Helper()
+			must.Do(t, end())
+			_, _, err := g.CreateSession(ctx, store.By{}, stale, secret.Token{}, "")
+			refused(t, "CreateSession()", err, record.ErrDisabled)
+			_, err = g.IssueForPassword(ctx, store.By{}, g.client, stale, store.ScopeUnstated)
+			refused(t, "IssueForPassword()", err, record.ErrDisabled)
+			stale = must.Get(g.FindUser(ctx, "mara"))(t)
+		}
+		end(func() error { _, err := g.SetPassword(ctx, "mara", "another long phrase"); return err })
+		end(func() error { _, err := g.RevokeAccount(ctx, "acct_larkspur"); return err })
+		end(func() error { _, err := g.DisableAccount(ctx, "acct_larkspur"); return err })
 	})
 	t.Run("is_deleted_and_twice_is_no_error", func(t *testing.T) {
 		g := parallelGrant(t)

@@ -231,8 +231,16 @@ func TestWhatEndsAtOneServerEndsAtTheOther(t *testing.T) {
 			_, err := a.RevokeFamily(ctx, store.By{}, a.first.FamilyID)
 			return err
 		},
-		"user_disabled":   func(ctx context.Context, a grant) error { _, err := a.DisableUser(ctx, "mara"); return err },
-		"user_deleted":    func(ctx context.Context, a grant) error { return a.DeleteUser(ctx, "mara") },
+		"user_disabled": func(ctx context.Context, a grant) error { _, err := a.DisableUser(ctx, "mara"); return err },
+		"user_deleted":  func(ctx context.Context, a grant) error { return a.DeleteUser(ctx, "mara") },
+		"account_disabled": func(ctx context.Context, a grant) error {
+			_, err := a.DisableAccount(ctx, "acct_larkspur")
+			return err
+		},
+		"account_revoked": func(ctx context.Context, a grant) error {
+			_, err := a.RevokeAccount(ctx, "acct_larkspur")
+			return err
+		},
 		"client_disabled": func(ctx context.Context, a grant) error { _, err := a.DisableClient(ctx, a.client.ID); return err },
 		"client_deleted":  func(ctx context.Context, a grant) error { return a.DeleteClient(ctx, a.client.ID) },
 		"password_reset": func(ctx context.Context, a grant) error {

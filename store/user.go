@@ -30,6 +30,19 @@ type User struct {
 
 	password string // PHC string, or "" before a first code is redeemed
 	code     userCode
+
+	accountNow Account // the head of the account when the user was read; not in the record
+}
+
+// MaySignIn reports whether the user may sign in: not one who is disabled and, operators apart, not
+// while the account is.
+func (u User) MaySignIn() bool {
+	return u.DisabledAt.IsZero() && (u.Operator || u.accountNow.isOpenTo(u.accountNow.Generation))
+}
+
+// keeps reports whether a sign-in of those generations of the user and the account is still valid.
+func (u User) keeps(generation, accountGeneration uint64) bool {
+	return u.MaySignIn() && u.Generation == generation && (u.Operator || u.accountNow.Generation == accountGeneration)
 }
 
 const subjectPrefix = "usr_"
@@ -143,8 +156,12 @@ func (s *Store) insertUser(ctx context.Context, u User, fixture bool, guards che
 		if err := claimName(tx, u); err != nil {
 			return err
 		}
-		if _, err := s.accountFor(tx, u.Account, guards); err != nil {
+		account, err := s.accountFor(tx, u.Account, guards)
+		if err != nil {
 			return err
+		}
+		if u.accountNow = account.head(); !u.code.hash.IsZero() {
+			u.setCode(u.code)
 		}
 		if fixture {
 			if err := s.markFixture(tx); err != nil {
@@ -284,8 +301,8 @@ func (s *Store) ListUsersByID(ctx context.Context, account, after string, limit 
 
 // AuthenticateUser returns the user with that name if the password is right. Every
 // call costs one password hash, outside any transaction. A hash with older parameters
-// is renewed. Errors: ErrMismatch for an unknown name, a wrong password or a disabled
-// user; ErrBusy.
+// is renewed. Errors: ErrMismatch for an unknown name, a wrong password or a user who may not sign
+// in; ErrBusy.
 func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username, password string) (User, error) {
 	// No password is that long. Refused before hashing for every name.
 	if min(len(password), len(secret.PreparePassword(password))) > secret.PasswordSizeMax {
@@ -299,7 +316,7 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 	if err != nil {
 		return User{}, fmt.Errorf("authenticate user: %w", err)
 	}
-	if !match || !u.DisabledAt.IsZero() {
+	if !match || !u.MaySignIn() {
 		return User{}, fmt.Errorf("authenticate user: %w", record.ErrMismatch)
 	}
 	if renew {
@@ -530,8 +547,14 @@ func userID(v []byte) (id secret.ID, err error) {
 	return secret.ID(v), nil
 }
 
+// readUser returns a user with the state of the account.
 func readUser(r kv.Reader, id secret.ID) (User, error) {
-	return record.Read(r, record.UserKey(id), id, decodeUser)
+	u, err := record.Read(r, record.UserKey(id), id, decodeUser)
+	if err != nil {
+		return User{}, err
+	}
+	u.accountNow, err = readAccountHead(r, u.Account)
+	return u, record.GoneIsNil(err)
 }
 
 func writeUser(tx kv.Txn, u User) error {
@@ -542,7 +565,7 @@ func encodeUser(u User) []byte {
 	e := record.NewEncoder(userRecord).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
 		Str(u.Account).Str(u.password).Time(u.CreatedAt).Bool(u.Operator).Uint(u.Revision).Time(u.code.expiresAt)
 	if !u.code.expiresAt.IsZero() {
-		e.Hash(u.code.hash)
+		e.Hash(u.code.hash).Uint(u.code.accountGeneration)
 	}
 	return e.B
 }
@@ -553,7 +576,7 @@ func decodeUser(id secret.ID, v []byte) (User, error) {
 	u.Canonical, u.Account, u.password, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time()
 	u.Operator, u.Revision, u.code.expiresAt = d.Bool(), d.Uint(), d.Time()
 	if !u.code.expiresAt.IsZero() {
-		u.code.hash = d.Hash()
+		u.code.hash, u.code.accountGeneration = d.Hash(), d.Uint()
 	}
 	return u, d.Done()
 }

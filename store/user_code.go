@@ -28,8 +28,9 @@ var errCodeExpired = fmt.Errorf("%w: %w", record.ErrMismatch, record.ErrExpired)
 
 // userCode is the stored form of a code; the zero userCode is none.
 type userCode struct {
-	hash      secret.Hash
-	expiresAt time.Time
+	hash              secret.Hash
+	expiresAt         time.Time
+	accountGeneration uint64
 }
 
 // CodeEnds returns when the user's latest code expires; zero if it was redeemed or there was
@@ -44,7 +45,7 @@ func (s *Store) CreateUserCode(ctx context.Context, user string, guards ...Guard
 		if !u.DisabledAt.IsZero() {
 			return record.ErrDisabled
 		}
-		u.code = kept
+		u.setCode(kept)
 		return nil
 	})
 	if err != nil {
@@ -70,7 +71,7 @@ type UserCodeUse struct {
 // RedeemUserCode sets the password of a user by a code, once, and revokes all sessions, codes
 // and tokens of the user and disables the webhook endpoints that they created, in the same
 // transaction. Errors: *InvalidError, ErrBusy;
-// ErrMismatch for an unknown or disabled user and a wrong, spent or expired code (which is
+// ErrMismatch for an unknown user, one who may not sign in, and a wrong, spent or expired code (which is
 // ErrExpired too), and then nothing is written.
 func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, error) {
 	if err := CheckPassword(use.Password); err != nil {
@@ -118,7 +119,10 @@ func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, erro
 }
 
 func (s *Store) judgeUserCode(u User, code secret.Token) error {
-	if right := u.code.hash.Equal(code.Hash()); !right || u.code.hash.IsZero() || !u.DisabledAt.IsZero() {
+	if right := u.code.hash.Equal(code.Hash()); !right || u.code.hash.IsZero() {
+		return record.ErrMismatch
+	}
+	if !u.keeps(u.Generation, u.code.accountGeneration) {
 		return record.ErrMismatch
 	}
 	if !s.Now().Before(u.code.expiresAt) {
@@ -133,6 +137,12 @@ func (u User) CodeExpiresAt() time.Time { return u.code.expiresAt }
 // HasPassword reports whether the user has ever had a password. One without waits for a
 // code to be redeemed.
 func (u User) HasPassword() bool { return u.password != "" }
+
+// setCode gives a user who was read, or whose account was, a code.
+func (u *User) setCode(c userCode) {
+	c.accountGeneration = u.accountNow.Generation
+	u.code = c
+}
 
 // setPassword replaces the password and revokes an unredeemed code.
 func (u *User) setPassword(hash string) { u.password, u.code = hash, userCode{} }

@@ -91,7 +91,13 @@ func TestUserCode(t *testing.T) {
 			must.Get(g.DisableUser(ctx, "mara"))(t)
 			must.Get(g.EnableUser(ctx, "mara"))(t)
 		},
-		"deletion": func(t *testing.T, g grant) { must.Do(t, g.DeleteUser(ctx, "mara")) },
+		"disabling_the_account": func(t *testing.T, g grant) { must.Get(g.DisableAccount(ctx, "acct_larkspur"))(t) },
+		"disabling_and_enabling_the_account": func(t *testing.T, g grant) {
+			must.Get(g.DisableAccount(ctx, "acct_larkspur"))(t)
+			must.Get(g.EnableAccount(ctx, "acct_larkspur"))(t)
+		},
+		"revoking_all_of_the_account": func(t *testing.T, g grant) { must.Get(g.RevokeAccount(ctx, "acct_larkspur"))(t) },
+		"deletion":                    func(t *testing.T, g grant) { must.Do(t, g.DeleteUser(ctx, "mara")) },
 	} {
 		t.Run("ends_with_"+name, func(t *testing.T) {
 			g := parallelGrant(t)

@@ -93,8 +93,12 @@ var authorizationEnds = map[string]struct {
 		}
 		return err
 	}},
-	"the_user_is_disabled":   {false, func(ctx context.Context, g grant) error { _, err := g.DisableUser(ctx, "mara"); return err }},
-	"the_user_is_deleted":    {false, func(ctx context.Context, g grant) error { return g.DeleteUser(ctx, "mara") }},
+	"the_user_is_disabled": {false, func(ctx context.Context, g grant) error { _, err := g.DisableUser(ctx, "mara"); return err }},
+	"the_user_is_deleted":  {false, func(ctx context.Context, g grant) error { return g.DeleteUser(ctx, "mara") }},
+	"all_of_the_account_is_revoked": {false, func(ctx context.Context, g grant) error {
+		_, err := g.RevokeAccount(ctx, "acct_larkspur")
+		return err
+	}},
 	"the_client_is_disabled": {false, func(ctx context.Context, g grant) error { _, err := g.DisableClient(ctx, g.client.ID); return err }},
 	"the_client_is_deleted":  {false, func(ctx context.Context, g grant) error { return g.Store.DeleteClient(ctx, g.client.ID) }},
 	"the_clients_tokens_are_revoked": {false, func(ctx context.Context, g grant) error {
@@ -466,5 +470,70 @@ func TestWebhookCreatedWhileItsTokenIsRevoked(t *testing.T) {
 				}))
 			})
 		}
+	}
+}
+
+// Promise (Platform §3): nothing is sent to the endpoints of a disabled account: they are shown as
+// disabled by the system (account_disabled), nothing is written to them, and they go on at their
+// cursors when it is enabled
+func TestWebhooksOfADisabledAccount(t *testing.T) {
+	onShared(t, func(t *testing.T, a, b grant) {
+		ctx := t.Context()
+		e := a.pushedTo(t, a.first.AccessToken, "https://hooks.example/1")
+		elsewhere, _, err := a.Webhooks.Create(ctx, webhook.System, "acct_other", webhook.Settings{URL: "https://hooks.example/2"})
+		must.Do(t, err)
+		records := func() string {
+			return everything(t, a.DB)[string(a.FirstKey(t, record.TagWebhook))]
+		}
+		before, disabledEver := records(), b.Webhooks.Counts().Disabled[webhook.BySystem]
+		instance := must.Get(b.Webhooks.Instance(ctx))(t)
+		must.Get(a.DisableAccount(ctx, "acct_larkspur"))(t)
+		loaded := must.Get(b.Webhooks.Load(ctx, e.ID))(t)
+		listed := must.Get(b.Webhooks.List(ctx, webhook.System, "", "", 10))(t)
+		listed = slices.DeleteFunc(listed, func(of webhook.Endpoint) bool { return of.ID == elsewhere.ID })
+		for name, now := range map[string]webhook.Endpoint{"Load": loaded, "Find": b.endpointNow(t, e), "List": listed[0]} {
+			o := now.Object()
+			want := webhook.ObjectDisabled{By: webhook.BySystem, Reason: webhook.AccountDisabled, At: a.Now().Unix()}
+			if o.Status.Health != webhook.HealthDisabled || o.State != "disabled" || o.Disabled == nil || *o.Disabled != want || now.IsSendable() {
+				t.Errorf("%s() = %s %s %+v", name, o.Status.Health, o.State, o.Disabled)
+			}
+			if now.Cursor != e.Cursor || now.Revision != e.Revision || !now.Enabled() {
+				t.Errorf("%s() = %+v, want what was written as it was", name, now)
+			}
+		}
+		if other := must.Get(b.Webhooks.Load(ctx, elsewhere.ID))(t); !other.IsSendable() {
+			t.Error("an endpoint of another account is disabled")
+		}
+		if records() != before || b.Webhooks.Counts().Disabled[webhook.BySystem] != disabledEver {
+			t.Error("something was written to the endpoint")
+		}
+		if now := must.Get(b.Webhooks.Instance(ctx))(t); now.Changes == instance.Changes {
+			t.Error("the senders were not told")
+		}
+		must.Get(b.EnableAccount(ctx, "acct_larkspur"))(t)
+		if now := must.Get(a.Webhooks.Load(ctx, e.ID))(t); !now.IsSendable() || now.Cursor != e.Cursor || now.Object().Disabled != nil {
+			t.Errorf("enabled again: %+v", now)
+		}
+	})
+}
+
+// Revoking all of an account leaves the endpoints of operators.
+func TestRevokingAnAccountLeavesEndpointsOfOperators(t *testing.T) {
+	ctx := t.Context()
+	g := parallelGrant(t)
+	bound, _ := g.Client(t, func(c *store.ClientSpec) { c.Account, c.Grants = "acct_larkspur", []string{"client_credentials"} })
+	make := func(name string, by webhook.By) webhook.Endpoint {
+		e, _, err := g.Webhooks.Create(ctx, by, "acct_larkspur", webhook.Settings{URL: "https://hooks.example/" + name})
+		must.Do(t, err)
+		return e
+	}
+	ofBound := make("bound", g.byToken(t, must.Get(g.IssueForClient(ctx, store.By{}, bound, store.ScopeUnstated))(t).AccessToken))
+	ofOperator := make("operator", webhook.System)
+	must.Get(g.RevokeAccount(ctx, "acct_larkspur"))(t)
+	if e := g.endpointNow(t, ofBound); e.Disabled.Reason != webhook.AuthorizationEnded {
+		t.Errorf("the bound client's endpoint: %+v", e.Disabled)
+	}
+	if e := g.endpointNow(t, ofOperator); !e.IsSendable() {
+		t.Errorf("the operator's endpoint: %+v", e.Disabled)
 	}
 }

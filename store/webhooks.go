@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -12,7 +13,7 @@ import (
 
 func (s *Store) openWebhooks(db kv.DB, o Options) *webhook.Webhooks {
 	return webhook.New(db, webhook.Options{
-		Log: s.Events, Now: s.Now, Random: o.Random, Key: o.Key, Ended: ownerEnded, Budget: &s.writes,
+		Log: s.Events, Now: s.Now, Random: o.Random, Key: o.Key, Ended: ownerEnded, Stopped: accountStopped, Budget: &s.writes,
 		Audit: func(tx kv.Txn, by webhook.By, account, reason string, tail [8]byte) error {
 			line := AuditLine{
 				What: AuditWebhook, Reason: reason, By: By{RequestID: by.RequestID, Source: by.Address, Actor: Actor{ClientID: by.ActorClient, ClientName: by.ActorName, OperatorID: by.OperatorID}},
@@ -62,6 +63,22 @@ func ownerEnded(r kv.Reader, account string, o webhook.Owner) (webhook.Reason, e
 		return "", record.GoneIsNil(err)
 	}
 	return "", nil
+}
+
+// accountStopped is [webhook.Options.Stopped].
+func accountStopped(r kv.Reader, account string) (time.Time, error) {
+	a, err := readAccountHead(r, account)
+	return a.DisabledAt, record.GoneIsNil(err)
+}
+
+// isOfAccount reports whether an authorization is that of a user, whose account it is then, or of a
+// client that is bound to the account.
+func isOfAccount(r kv.Reader, account string, o webhook.Owner) (bool, error) {
+	if o.User != "" || o.Client == "" {
+		return o.User != "", nil
+	}
+	c, err := readClient(r, o.Client)
+	return c.Account == account, record.GoneIsNil(err)
 }
 
 // owner returns the owner of the webhook endpoints that a family's tokens create.

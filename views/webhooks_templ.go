@@ -37,7 +37,7 @@ type ListedWebhook struct {
 
 var disabledWords = map[string]string{
 	"asked": "on request", "gone": "the receiver is gone", "failing": "it failed for too long",
-	"authorization_ended": "its authorization has ended", "client_ended": "its client may no longer receive events", "secret_lost": "its secret is sealed with another key",
+	"authorization_ended": "its authorization has ended", "client_ended": "its client may no longer receive events", "secret_lost": "its secret is sealed with another key", "account_disabled": "its account is disabled",
 }
 
 func (w ListedWebhook) health() deskCell {

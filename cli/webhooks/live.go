@@ -71,7 +71,7 @@ func (r *run) rests(ep *webhook.Endpoint) bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	was := r.e.resting
-	if r.e.resting = !isSendable(ep); r.e.resting {
+	if r.e.resting = !ep.IsSendable(); r.e.resting {
 		return true
 	}
 	if was {
@@ -387,7 +387,7 @@ func (r *run) mayAttempt(m attemptOf) error {
 		return err
 	}
 	ep, err := r.s.o.Store.Load(r.stop, r.e.id)
-	if err == nil && (ep.Revision != m.revision || ep.Turn() != m.turn || !isSendable(&ep)) {
+	if err == nil && (ep.Revision != m.revision || ep.Turn() != m.turn || !ep.IsSendable()) {
 		err = errAgain
 	}
 	return err

@@ -55,7 +55,7 @@ func (d *delivery) write(disable webhook.Reason) error {
 	if d.secrets, open = d.s.o.Store.Open(d.ep); !open { // one may have expired
 		return errAgain
 	}
-	if now.Held || disable == "" && !now.Enabled() {
+	if now.Held || !now.Stopped.IsZero() || disable == "" && !now.Enabled() {
 		return errAgain
 	}
 	return nil

@@ -3,11 +3,14 @@ package webhooks_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 	"tollhouse/store/webhook"
@@ -27,6 +30,10 @@ func TestNoRequestBeginsAfterARevocation(t *testing.T) {
 		},
 		"a_user": func(ctx context.Context, s *storetest.Fixture, _ store.Issued, _ store.Client) error {
 			_, err := s.SetPassword(ctx, "mara", "another correct horse battery")
+			return err
+		},
+		"all_of_an_account": func(ctx context.Context, s *storetest.Fixture, _ store.Issued, _ store.Client) error {
+			_, err := s.RevokeAccount(ctx, "acct_a")
 			return err
 		},
 		"a_client_of_many_endpoints": func(ctx context.Context, s *storetest.Fixture, _ store.Issued, c store.Client) error {
@@ -79,6 +86,56 @@ func TestNoRequestBeginsAfterARevocation(t *testing.T) {
 					in.wait(len(ids) + 5)
 				})
 			}
+		}
+	}
+}
+
+// Promise (Webhooks): no request begins while the account is disabled, whichever server disabled it;
+// afterwards what was recorded in the meantime is sent
+func TestNoRequestBeginsWhileTheAccountIsDisabled(t *testing.T) {
+	t.Parallel()
+	for _, order := range []webhook.Order{webhook.Strict, webhook.None} {
+		for engine, open := range storetest.SharedEngines() {
+			t.Run(string(order)+"_"+engine, func(t *testing.T) {
+				t.Parallel()
+				dbA, dbB := open(t)
+				a, other := storetest.Two(t, dbA, dbB)
+				in, control := newInbox(t), newInbox(t)
+				arrived, release := make(chan struct{}), make(chan struct{})
+				hold := sync.OnceFunc(func() { close(arrived); <-release })
+				in.answer = func(string) int { hold(); return 200 }
+				e := in.endpoint(a, webhook.Settings{Types: []string{"customer.*"}, Order: order})
+				elsewhere, token, err := a.Webhooks.Create(t.Context(), webhook.System, "acct_b", webhook.Settings{URL: control.URL + "/hook"})
+				must.Do(t, err)
+				control.expect(token)
+				ids := recordMany(t, a, "customer.updated", 80)
+				_, stop := runStored(t, a)
+				<-arrived
+				must.Get(other.DisableAccount(t.Context(), "acct_a"))(t)
+				close(release)
+				ids = append(ids, recordMany(t, other, "customer.updated", 5)...)
+				must.Get(other.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: elsewhere.Account, Type: "customer.updated", Resource: "r_1", Source: "test", Location: "system", Object: snapshot.ObjectOf()}))(t)
+				control.wait(1) // the sender has looked since
+				stop()
+				sent := in.wait(0)
+				if len(sent) > 1 {
+					t.Errorf("%d events arrived while the account was disabled", len(sent)-1)
+				}
+				if now := must.Get(a.Webhooks.Load(t.Context(), e.ID))(t); !now.Enabled() || now.IsSendable() {
+					t.Errorf("the endpoint is disabled %+v, stopped %s", now.Disabled, now.Stopped)
+				}
+				runStored(t, a)
+				must.Get(other.EnableAccount(t.Context(), "acct_a"))(t)
+				want := slices.Sorted(slices.Values(ids))
+				distinct := func(got []string) []string { slices.Sort(got); return slices.Compact(got) }
+				got := distinct(in.wait(len(ids)))
+				if len(got) < len(ids) { // the request that was in flight was cut, and is repeated
+					got = distinct(in.wait(len(ids) + 1))
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("arrived %d events, want %d", len(got), len(want))
+				}
+			})
 		}
 	}
 }

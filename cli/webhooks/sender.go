@@ -325,12 +325,10 @@ func (s *Sender) changed(e *endpoint, aside bool) {
 // cutIfEnded cuts the request in flight if the endpoint may no longer be sent to.
 func (s *Sender) cutIfEnded(r *run) {
 	ep, err := s.o.Store.Load(r.stop, r.e.id)
-	if errors.Is(err, record.ErrNotFound) || err == nil && !isSendable(&ep) {
+	if errors.Is(err, record.ErrNotFound) || err == nil && !ep.IsSendable() {
 		r.cut()
 	}
 }
-
-func isSendable(ep *webhook.Endpoint) bool { return ep.Enabled() && !ep.Held }
 
 func (s *Sender) wakeAccount(account string) {
 	s.mu.Lock()

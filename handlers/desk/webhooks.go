@@ -49,7 +49,7 @@ func (s *Server) webhooks(v *visit) error {
 func (v *visit) listedWebhook(e webhook.Endpoint) views.ListedWebhook {
 	return views.ListedWebhook{
 		ID: e.ID, Description: e.Description, URL: below(deskWebhooksPath, e.ID), Origin: target.Origin(e.URL), Account: e.Account,
-		Health: string(e.Health()), Why: string(e.Disabled.Reason), Behind: e.Behind, DeliveredTo: web.Moment(e.Cursor.Time(), v.now), Parked: e.Parked, Dead: e.Dead,
+		Health: string(e.Health()), Why: string(e.Why().Reason), Behind: e.Behind, DeliveredTo: web.Moment(e.Cursor.Time(), v.now), Parked: e.Parked, Dead: e.Dead,
 	}
 }
 

@@ -110,6 +110,8 @@ func (s *Server) whyRefused(ctx context.Context, name string, refused func(store
 		return store.User{}, web.UnknownUser
 	case !user.DisabledAt.IsZero():
 		return user, web.UserDisabled
+	case !user.MaySignIn():
+		return user, web.AccountDisabled
 	}
 	return user, refused(user)
 }

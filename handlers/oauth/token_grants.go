@@ -111,6 +111,9 @@ func (s *Server) clientGrant(ctx context.Context, client store.Client, p web.Par
 	switch {
 	case errors.Is(err, store.ErrTooOften):
 		return store.Issued{}, tooOften("The client requests tokens too often", store.ClientGrantEvery).Because(err)
+	case errors.Is(err, record.ErrDisabled):
+		s.auditRefusedToken(ctx, client, err)
+		return store.Issued{}, web.UnauthorizedClient("The client or its account is disabled.").Because(err)
 	case isRefusal(err):
 		s.auditRefusedToken(ctx, client, err)
 		return store.Issued{}, web.UnauthorizedClient(

@@ -39,6 +39,7 @@ const (
 
 	UnknownUser     = "unknown_user"
 	UserDisabled    = "user_disabled"
+	AccountDisabled = "account_disabled"
 	WrongPassword   = "wrong_password"
 	NoPassword      = "no_password" // a code is not redeemed yet
 	WrongCode       = "wrong_code"
@@ -57,7 +58,7 @@ const (
 func (s *Site) Outcomes() []Served {
 	all := slices.Clone(s.counted)
 	for _, outcome := range []SignIn{SignInRight, SignInThrottled, SignInFailed, UnknownUser, UserDisabled,
-		WrongPassword, NoPassword, WrongCode, ExpiredCode, SpentCodeOrNone} {
+		AccountDisabled, WrongPassword, NoPassword, WrongCode, ExpiredCode, SpentCodeOrNone} {
 		all = append(all, Served{SignIn: outcome})
 	}
 	for _, grant := range []store.Grant{store.GrantPassword, store.GrantAuthorizationCode, store.GrantRefreshToken,

@@ -19,6 +19,8 @@ type Ending struct {
 	tail [8]byte
 	done []Endpoint
 	rest []end // whose endpoints did not all fit into the transaction
+
+	look []string // endpoints that senders must look at
 }
 
 // end is what has ended, and the reason that its endpoints get.
@@ -34,7 +36,7 @@ func (w *Webhooks) NewEnding(by By, tail [8]byte) *Ending {
 }
 
 // Begin forgets what an earlier run of the transaction did.
-func (n *Ending) Begin() { n.done, n.rest = nil, nil }
+func (n *Ending) Begin() { n.done, n.rest, n.look = nil, nil, nil }
 
 // Commit follows the transaction, whose error it returns. After a commit it disables the
 // endpoints that did not fit into it. The sender sends nothing to those: it asks
@@ -46,6 +48,9 @@ func (n *Ending) Commit(ctx context.Context, err error) error {
 	for i := range n.done {
 		n.w.committed(&n.done[i], "disabled")
 		n.w.changed(n.done[i].ID)
+	}
+	for _, id := range n.look {
+		n.w.changed(id)
 	}
 	for _, of := range n.rest {
 		if err := n.endRest(context.WithoutCancel(ctx), of); err != nil {
@@ -61,15 +66,47 @@ func (n *Ending) Count() int { return len(n.done) }
 // In ends what an owner made in an account, which is all that its tokens reach. The record
 // of the instance guards the list: whoever adds an endpoint writes it.
 func (n *Ending) In(tx kv.Txn, account string, o Owner) error {
-	in, err := readInstance(tx)
-	if err != nil || in.Endpoints == 0 {
-		return err
-	}
-	list, err := page(tx, account, secret.ID{}, true, AccountMax)
+	list, err := endpointsOf(tx, account)
 	if err != nil {
 		return err
 	}
 	return n.disable(tx, list, end{o, AuthorizationEnded})
+}
+
+// InIf is In for the owners of whom ends reports that they have ended.
+func (n *Ending) InIf(tx kv.Txn, account string, ends func(Owner) (bool, error)) error {
+	list, err := endpointsOf(tx, account)
+	list = slices.DeleteFunc(list, func(e Endpoint) bool {
+		var ended bool
+		if err == nil {
+			ended, err = ends(e.Owner)
+		}
+		return !ended
+	})
+	if err != nil {
+		return err
+	}
+	return n.disable(tx, list, end{Owner{}, AuthorizationEnded})
+}
+
+// Look has the senders look at the endpoints of an account that was disabled or enabled.
+func (n *Ending) Look(tx kv.Txn, account string) error {
+	list, err := endpointsOf(tx, account)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	for _, e := range list {
+		n.look = append(n.look, e.ID)
+	}
+	return changeInstance(tx, 0)
+}
+
+func endpointsOf(tx kv.Txn, account string) ([]Endpoint, error) {
+	in, err := readInstance(tx)
+	if err != nil || in.Endpoints == 0 {
+		return nil, err
+	}
+	return page(tx, account, secret.ID{}, true, AccountMax)
 }
 
 // Bound are the endpoints of a client in all accounts, as they were before a transaction.

@@ -39,6 +39,9 @@ const (
 	AuthorizationEnded Reason = "authorization_ended"
 	// ClientEnded means that its client may no longer have events pushed.
 	ClientEnded Reason = "client_ended"
+	// AccountDisabled means that its account is disabled. It is not recorded: the endpoint
+	// continues at its cursor when the account is enabled.
+	AccountDisabled Reason = "account_disabled"
 )
 
 // Disabled says that an endpoint is disabled. The zero Disabled is that of an enabled
@@ -112,9 +115,10 @@ type Endpoint struct {
 	Parked, Dead int // events set aside; skipped ones count as dead
 
 	// Not in the record.
-	Held    bool   // the instance sends nothing
-	Behind  bool   // events wait behind the cursor
-	Changes uint64 // those of the [Instance] when Load or Settle returned this
+	Held    bool      // the instance sends nothing
+	Stopped time.Time // since when its account is disabled, or zero
+	Behind  bool      // events wait behind the cursor
+	Changes uint64    // those of the [Instance] when Load or Settle returned this
 
 	key   secret.ID
 	born  record.Position // of its own created event, which it is not sent
@@ -133,8 +137,19 @@ const (
 )
 
 // Enabled reports whether events may be sent to the endpoint, unless the instance is
-// held.
+// held or the account is disabled.
 func (e *Endpoint) Enabled() bool { return e.Disabled.At.IsZero() }
+
+// IsSendable reports whether events may be sent to the endpoint now.
+func (e *Endpoint) IsSendable() bool { return e.Enabled() && e.Stopped.IsZero() && !e.Held }
+
+// Why returns why the endpoint is disabled, itself or with its account; zero if it is not.
+func (e *Endpoint) Why() Disabled {
+	if e.Enabled() && !e.Stopped.IsZero() {
+		return Disabled{By: BySystem, Reason: AccountDisabled, At: e.Stopped}
+	}
+	return e.Disabled
+}
 
 // Turn rises whenever a caller changed what the sender relies on: the cursor, the state,
 // the URL, the types, or the events set aside. Settle with an older one settles only what was accepted.
@@ -188,7 +203,7 @@ const (
 // Health returns the state of the endpoint in one word.
 func (e *Endpoint) Health() Health {
 	switch {
-	case !e.Enabled():
+	case !e.Why().At.IsZero():
 		return HealthDisabled
 	case e.Held:
 		return HealthHeld

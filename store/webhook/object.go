@@ -97,8 +97,8 @@ func (e *Endpoint) Object() Object {
 			LastStatus: orNull(e.Last.Status), LastError: orNull(e.Last.Error), Parked: e.Parked, Dead: e.Dead,
 		},
 	}
-	if !e.Enabled() {
-		o.Disabled = &ObjectDisabled{By: e.Disabled.By, Reason: e.Disabled.Reason, At: e.Disabled.At.Unix()}
+	if why := e.Why(); !why.At.IsZero() {
+		o.Disabled = &ObjectDisabled{By: why.By, Reason: why.Reason, At: why.At.Unix()}
 	}
 	for i, s := range e.Secrets {
 		o.Secrets[i] = ObjectSecret{CreatedAt: s.CreatedAt.Unix(), ExpiresAt: seconds(s.ExpiresAt)}
@@ -113,7 +113,7 @@ func (e *Endpoint) Object() Object {
 }
 
 func (e *Endpoint) state() string {
-	if e.Enabled() {
+	if e.Why().At.IsZero() {
 		return "enabled"
 	}
 	return "disabled"

@@ -102,7 +102,7 @@ func (w *Webhooks) endedIn(r kv.Reader, e *Endpoint) (Reason, error) {
 	return w.Ended(r, e.Account, e.Owner)
 }
 
-// Each visits all endpoints by id, outside a transaction, with their records alone: Held
+// Each visits all endpoints by id, outside a transaction, with their records and Stopped alone: Held
 // and Behind are not set.
 func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 	var after secret.ID
@@ -110,6 +110,11 @@ func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 		var list []Endpoint
 		err := w.db.View(ctx, func(r kv.Reader) (err error) {
 			list, err = page(r, "", after, first, setPage)
+			for i := range list {
+				if err == nil {
+					list[i].Stopped, err = w.Stopped(r, list[i].Account)
+				}
+			}
 			return err
 		})
 		if err != nil {
@@ -127,12 +132,15 @@ func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 	}
 }
 
-// Load returns an endpoint with its record alone, Held and Changes: Behind is not set. It disables
+// Load returns an endpoint with its record alone, Held, Stopped and Changes: Behind is not set. It disables
 // an endpoint whose owner's authorization has ended. Errors: record.ErrNotFound.
 func (w *Webhooks) Load(ctx context.Context, id string) (e Endpoint, err error) {
 	var ended Reason
 	err = w.db.View(ctx, func(r kv.Reader) error {
 		if e, err = find(r, System, id); err != nil {
+			return err
+		}
+		if e.Stopped, err = w.Stopped(r, e.Account); err != nil {
 			return err
 		}
 		in, err := readInstance(r)
@@ -366,7 +374,11 @@ func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn,
 				return err
 			}
 		}
-		return write(tx, e)
+		if err := write(tx, e); err != nil {
+			return err
+		}
+		e.Stopped, err = w.Stopped(tx, e.Account) // last: events of changes do not show it
+		return err
 	})
 	if err == nil && action != "" {
 		w.committed(&e, action)

@@ -147,6 +147,8 @@ type Options struct {
 	// Ended returns why the endpoints that an authorization owns in an account may no longer
 	// be sent to, or "" if they may.
 	Ended func(r kv.Reader, account string, o Owner) (Reason, error)
+	// Stopped returns since when an account is disabled, or zero.
+	Stopped func(r kv.Reader, account string) (time.Time, error)
 }
 
 // Webhooks holds the endpoints of all accounts. It is safe for concurrent use.
@@ -347,6 +349,9 @@ func (w *Webhooks) complete(r kv.Reader, e *Endpoint) error {
 	}
 	extent, err := eventlog.ReadExtent(r, e.Account)
 	if err != nil {
+		return err
+	}
+	if e.Stopped, err = w.Stopped(r, e.Account); err != nil {
 		return err
 	}
 	e.Held = in.Held
