@@ -54,7 +54,7 @@ var pageMutants = []mutant{
 	},
 	{
 		name: "session_generation", breaks: "a new password ends the sign-ins",
-		under: "store", old: " && sn.User.Generation == sn.generation", new: "",
+		under: "store", old: " && u.Generation == generation", new: "",
 		tests: []string{"TestSession"},
 	},
 	{

@@ -29,7 +29,7 @@ var secretMutants = []mutant{
 	},
 	{
 		name: "password_of_disabled_user", breaks: "RFC 6749 §4.3: a disabled user is refused",
-		under: "store", old: "!match || !u.DisabledAt.IsZero()", new: "!match",
+		under: "store", old: "!match || !u.MaySignIn()", new: "!match",
 		tests: []string{"TestAuthenticateUser"},
 	},
 	{

@@ -78,6 +78,46 @@ var tokenMutants = []mutant{
 		in: "handlers", tests: []string{"TestEndedPartiesLoseTheirTokens"},
 	},
 	{
+		name: "account_generation", breaks: "the tokens of a disabled account end, and enabling revives none",
+		under: "store", old: " || !account.isOpenTo(l.accountGeneration)", new: "",
+		tests: []string{"TestDisabledAccount"},
+	},
+	{
+		name: "account_of_a_sign_in", breaks: "users of a disabled account cannot sign in",
+		under: "store", old: " && (u.Operator || u.accountNow.isOpenTo(u.accountNow.Generation))", new: "",
+		tests: []string{"TestDisabledAccount"},
+	},
+	{
+		name: "account_generation_of_a_session", breaks: "enabling an account revives no session",
+		under: "store", old: " && (u.Operator || u.accountNow.Generation == accountGeneration)", new: "",
+		tests: []string{"TestSession"},
+	},
+	{
+		name: "webhooks_of_a_disabled_account", breaks: "nothing is sent while the account is disabled",
+		under: "store", old: " && e.Stopped.IsZero() && !e.Held", new: " && !e.Held",
+		tests: []string{"TestWebhooksOfADisabledAccount"},
+	},
+	{
+		name: "protected", breaks: "who may not change an operator never does",
+		under: "store", old: "g.Protect && isProtected", new: "false",
+		tests: []string{"TestProtected"},
+	},
+	{
+		name: "revision_of_a_change", breaks: "RFC 9110 §13.1.1: a change on the condition of another revision is refused",
+		under: "store", old: "g.If != nil && !g.If(revision)", new: "false",
+		tests: []string{"TestRevisions"},
+	},
+	{
+		name: "known_account", breaks: "a typing error makes no account",
+		under: "store", old: "guards.wantKnownAccount() && ", new: "false && ",
+		tests: []string{"TestKnownAccount"},
+	},
+	{
+		name: "bound_clients", breaks: "an account with bound clients is not deleted",
+		under: "store", old: "func(c Client) bool { return c.Account == id }", new: "func(c Client) bool { return false }",
+		tests: []string{"TestAnAccountInUseIsNotDeleted"},
+	},
+	{
 		name: "scope_of_the_token", breaks: "RFC 6750: a token permits only its scope",
 		under: "store", old: "p.Scope.Covers(need) && ", new: "",
 		in: "handlers", tests: []string{"TestBearerScope"},
