@@ -28,7 +28,7 @@ import (
 // TestMain lets this test binary be tollhouse when it is called so: scripts and
 // tests then run real processes without another build.
 func TestMain(m *testing.M) {
-	must.ManyAtATime()
+	must.ManyAtATime(2)
 	testscript.Main(m, map[string]func(){
 		"tollhouse": func() {
 			completionWait = startMax // a busy machine proposes late, but the same

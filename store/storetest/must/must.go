@@ -86,11 +86,11 @@ func SkipUnderRace(t testing.TB) {
 	}
 }
 
-// ManyAtATime lets twice as many tests run in parallel as there are processors, unless
-// -parallel says otherwise. TestMain calls it in packages whose tests mostly wait for
-// other processes.
-func ManyAtATime() {
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+// ManyAtATime lets factor times as many tests run in parallel as there are processors,
+// unless -parallel says otherwise. TestMain calls it in packages whose tests mostly wait: for
+// other processes (2), or for a second to end (4).
+func ManyAtATime(factor int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(factor*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 }
