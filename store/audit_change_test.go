@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -272,6 +273,36 @@ func TestNoChangeWithoutItsLine(t *testing.T) {
 			t.Errorf("what the program does on its own has %d lines, want none", after-before)
 		}
 	})
+}
+
+// TestEveryCommitOfARecordHasItsLine looks at every method of a store: an account, a client or a
+// user is not written without an audit line. A hash with newer parameters is no change.
+func TestEveryCommitOfARecordHasItsLine(t *testing.T) {
+	t.Parallel()
+	h := keepHouse(t)
+	commits := 0
+	for _, c := range h.calls(t) {
+		if c.Run == nil || c.Name == "AuthenticateUser" {
+			continue
+		}
+		err := h.EachCommit(t, func(ctx context.Context, s *store.Store) error {
+			_, err := c.Run(store.WithActor(ctx, store.Actor{OperatorID: "usr_olga"}), s)
+			return err
+		}, func(tags []byte) {
+			if !bytes.ContainsAny(tags, string([]byte{record.TagAccount, record.TagClient, record.TagUser, record.TagUserName})) {
+				return
+			}
+			if commits++; !bytes.Contains(tags, []byte{record.TagAudit}) {
+				t.Errorf("%s writes the records %q in one commit, without an audit line", c.Name, tags)
+			}
+		})
+		if err != nil {
+			t.Logf("%s: %v", c.Name, err)
+		}
+	}
+	if commits < 20 {
+		t.Errorf("%d commits write an account, a client or a user, want more", commits)
+	}
 }
 
 // TestTheAuditRecordIsAFeed: readers of one server follow what two write, while the clock stops
