@@ -19,7 +19,13 @@ func (p *program) clientCommand() *cobra.Command {
 		Long: `Manage the clients that may request tokens.
 
 Without --grant a client has the default grants: password, authorization_code and
-refresh_token. A public client has the last two. Without --scope it may have every scope.`,
+refresh_token. A public client has the last two. Without --scope it may have every data
+scope: events:read, resources:read, resources:write, webhooks:read and webhooks:write.
+
+A platform client manages accounts and acts for all of them, without a user. It has the
+scopes that it names: the data scopes, and accounts:read, users:read, clients:read,
+tokens:read, accounts:write, accounts:act, accounts:erase, users:write, users:recover,
+clients:write, tokens:revoke and audit:read.`,
 	})
 	c.AddCommand(p.clientCreate(), p.clientList(), p.clientShow(), p.clientUpdate(), p.clientRotateSecret(),
 		p.clientAbility("disable", "disable a client and revoke its tokens"),
@@ -37,6 +43,7 @@ func (p *program) clientCreate() *cobra.Command {
 		Introspect   bool     `json:"introspect"`
 		Consent      string   `json:"consent"`
 		Account      string   `json:"account"`
+		Platform     bool     `json:"platform"`
 	}
 	c := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI",
@@ -68,13 +75,14 @@ func (p *program) clientCreate() *cobra.Command {
 	flags.BoolVar(&asked.Introspect, "introspect", false, "allow it to introspect the tokens of every client")
 	addConsentFlag(flags, &asked.Consent, "ask")
 	addActsFlag(flags, &asked.Account)
+	flags.BoolVar(&asked.Platform, "platform", false, "a platform client, for your own backend: give it the scopes it needs with --scope")
 	nameVariables(flags, "CLIENT_")
 	return c
 }
 
 func addGrantFlags(flags *pflag.FlagSet, grants, scopes *[]string) {
 	flags.StringArrayVar(grants, "grant", nil, "a `grant` type that the client may use: password, authorization_code, refresh_token or client_credentials (default: the first three)")
-	flags.StringArrayVar(scopes, "scope", nil, "a `scope` that the client is limited to: events:read, resources:read, resources:write, webhooks:read or webhooks:write")
+	flags.StringArrayVar(scopes, "scope", nil, "a `scope` that the client is limited to: events:read, resources:read, resources:write, webhooks:read or webhooks:write; or one that a platform client has")
 }
 
 func addConsentFlag(flags *pflag.FlagSet, consent *string, otherwise string) {
@@ -104,7 +112,10 @@ func (p *program) clientList() *cobra.Command {
 }
 
 func clientKind(c admin.AdminClient) string {
-	if c.Public {
+	switch {
+	case c.Platform:
+		return "platform"
+	case c.Public:
 		return "public"
 	}
 	return "confidential"

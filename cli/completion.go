@@ -88,7 +88,7 @@ var valuesOf = map[string][]string{
 	"webhooks":   {"on", "off"},
 	"order":      {"strict", "none"},
 	"grant":      {"password", "authorization_code", "refresh_token", "client_credentials"},
-	"scope":      store.ScopeNames(),
+	"scope":      append(store.ScopeNames(), store.PlatformScopeNames()...),
 }
 
 // addCompletion registers completions on every command, but only when a shell asks

@@ -53,7 +53,7 @@ active when its last access token expires.`,
 		})
 		t := p.NewTable("USER", "CLIENT", "ACCOUNT", "SCOPES", "SINCE", "LAST USED", "EXPIRES", "FAMILY ID")
 		for _, f := range found {
-			t.Add(cmp.Or(f.Username, "-"), f.ClientName, f.Account, term.Listed(f.Scopes, "-"), term.ShowTime(f.CreatedAt), term.ShowTimeOrNever(f.UsedAt), term.ShowTime(f.ExpiresAt), f.FamilyID)
+			t.Add(cmp.Or(f.Username, "-"), f.ClientName, cmp.Or(f.Account, "-"), term.Listed(f.Scopes, "-"), term.ShowTime(f.CreatedAt), term.ShowTimeOrNever(f.UsedAt), term.ShowTime(f.ExpiresAt), f.FamilyID)
 		}
 		return t.Flush()
 	})
@@ -218,7 +218,7 @@ family had already ended. The client can ask the user for a new authorization.`,
 		if ended.HadEnded {
 			return p.Done(ended, "family %s had already ended; disabled %s that it created", ended.FamilyID, endpoints)
 		}
-		did := fmt.Sprintf("revoked family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, cmp.Or(ended.Username, ended.Account))
+		did := fmt.Sprintf("revoked family %s: %s can no longer act for %s", ended.FamilyID, ended.ClientName, cmp.Or(ended.Username, ended.Account, "any account"))
 		if ended.WebhooksDisabled > 0 {
 			did += "; disabled " + endpoints + " that it created"
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -42,7 +43,7 @@ func serveAPI(t testing.TB, f *storetest.Fixture) *apiHouse {
 	client, _ := f.Client(t)
 	return &apiHouse{
 		Fixture: f, client: client,
-		server: New(Config{Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test"}),
+		server: New(Config{Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test", Platform: &web.Platform{}}),
 	}
 }
 

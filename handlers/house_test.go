@@ -77,7 +77,7 @@ func houseOver(t testing.TB, f *storetest.Fixture, change ...func(*handlers.Conf
 // open puts the router over a store.
 func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 	config := handlers.Config{
-		Store: s, Key: h.Key, Version: "test",
+		Store: s, Key: h.Key, Version: "test", Platform: &web.Platform{},
 		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range append([]func(*handlers.Config){at(publicURL)}, change...) {

@@ -39,6 +39,8 @@ type Config struct {
 	Desk *desk.Config
 	// Settings are those of the server, with secrets masked; nil in a command's own process.
 	Settings []admin.Setting
+	// Platform says from where platform clients may be used; nil is nowhere.
+	Platform *web.Platform
 	// Demo is set only in dev.
 	Demo *web.Demo
 	// Dev has the testers' controls. It is set only in dev.
@@ -95,7 +97,7 @@ func New(c Config) *Server {
 	}
 	site := web.New(web.Config{
 		Store: c.Store, Key: c.Key, PublicURL: c.PublicURL, Hosts: c.Hosts, TrustedProxies: c.TrustedProxies, Memory: c.Memory,
-		Log: c.Log, Version: c.Version, Demo: c.Demo, Testers: c.Dev != nil, InstanceName: c.InstanceName, Logo: c.Logo,
+		Log: c.Log, Version: c.Version, Demo: c.Demo, Platform: c.Platform, Testers: c.Dev != nil, InstanceName: c.InstanceName, Logo: c.Logo,
 		Shared: c.Shared, Random: c.Random, Ready: c.Ready, Observe: c.Observe, Metrics: c.Metrics,
 	})
 	s := &Server{Site: site}

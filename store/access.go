@@ -27,15 +27,17 @@ type accessToken struct {
 // Principal is the client and user that an access token represents. Without a user, the
 // client acts for itself.
 type Principal struct {
-	Account    string
+	Account    string // "" for a platform client that acts for none yet; see ActFor
 	UserID     string // the user's Subject
 	Username   string
 	ClientID   string
 	ClientName string
 	Scope      Scope
+	Platform   bool // of a platform client
 	IssuedAt   time.Time
 	ExpiresAt  time.Time
 
+	acting   bool  // by ActFor
 	narrowed Scope // the client's current scope
 	token    secret.Hash
 	family   secret.ID
@@ -119,22 +121,57 @@ func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tok
 	principal := Principal{
 		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
 		ClientID: p.client.ID, ClientName: p.client.Name,
-		Scope: t.scope, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope, token: t.hash,
+		Scope: t.scope, Platform: p.client.Platform, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope, token: t.hash,
 		family: t.family, clientGeneration: t.clientGeneration, userGeneration: t.userGeneration,
 	}
 	return principal, tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
 }
 
 // LiveIn checks the token of a principal again within a transaction: it may become invalid while the
-// transaction waits for its turn. It returns ErrRevoked if the token is no longer valid.
+// transaction waits for its turn, and so may the account that a platform client acts for. It
+// returns ErrRevoked if the token is no longer valid, and ErrUnknownAccount.
 func (s *Store) LiveIn(p Principal) func(r kv.Reader) error {
 	return func(r kv.Reader) error {
 		_, _, err := readPrincipal(r, p.token, s.Now())
 		if err = goneIsNotFound(err); errors.Is(err, record.ErrNotFound) {
 			return record.ErrRevoked
 		}
+		if err != nil || !p.acting {
+			return err
+		}
+		_, err = knownAccount(r, p.Account)
 		return err
 	}
+}
+
+// ActFor returns the principal of a platform client that acts for an account. It creates
+// none. Errors: ErrUnknownAccount.
+func (s *Store) ActFor(ctx context.Context, p Principal, account string) (Principal, error) {
+	if !p.Platform || p.Account != "" {
+		panic("store: only a token for all accounts can act for one")
+	}
+	err := s.db.View(ctx, func(r kv.Reader) error {
+		_, err := knownAccount(r, account)
+		return err
+	})
+	if err != nil {
+		return Principal{}, fmt.Errorf("act for an account: %w", err)
+	}
+	p.Account, p.acting = account, true
+	return p, nil
+}
+
+// knownAccount returns the head of an account. Errors: ErrUnknownAccount if it does not exist or is
+// being erased.
+func knownAccount(r kv.Reader, id string) (Account, error) {
+	if record.CheckAccountID(id) != nil {
+		return Account{}, ErrUnknownAccount
+	}
+	a, err := readAccountHead(r, id)
+	if record.IsAbsent(err) || err == nil && !a.erasedSince.IsZero() {
+		err = ErrUnknownAccount
+	}
+	return a, err
 }
 
 // familyName is a family's id as the logs show it.
@@ -151,13 +188,13 @@ func writeAccessToken(tx kv.Txn, t accessToken) error {
 }
 
 func encodeAccessToken(t accessToken) []byte {
-	return encodeLineage(record.NewEncoder(accessTokenRecord).ID(t.family), t.lineage).Byte(byte(t.scope)).Time(t.issuedAt).
+	return encodeLineage(record.NewEncoder(accessTokenRecord).ID(t.family), t.lineage).Uint(uint64(t.scope)).Time(t.issuedAt).
 		Time(t.expiresAt).Hash(t.confirms).B
 }
 
 func decodeAccessToken(h secret.Hash, v []byte) (accessToken, error) {
 	d := record.NewDecoder("access token", accessTokenRecord, v)
-	t := accessToken{hash: h, family: d.ID(), lineage: decodeLineage(&d), scope: Scope(d.Byte()), issuedAt: d.Time(), expiresAt: d.Time(), confirms: d.Hash()}
+	t := accessToken{hash: h, family: d.ID(), lineage: decodeLineage(&d), scope: decodeScope(&d), issuedAt: d.Time(), expiresAt: d.Time(), confirms: d.Hash()}
 	return t, d.Done()
 }
 

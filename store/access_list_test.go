@@ -32,7 +32,7 @@ func TestListAccessGroupsByClientAndUser(t *testing.T) {
 		c.Name, c.Account, c.Grants = "Aster Job", "acct_job", []string{string(store.GrantClientCredentials)}
 	})
 	for range 2 {
-		must.Get(g.IssueForClient(ctx, store.By{}, acting, store.ScopeEventsRead))(t)
+		must.Get(g.IssueForClient(ctx, store.By{}, acting, "", store.ScopeEventsRead))(t)
 	}
 	g.use(t, used)
 	want := []string{"Aster Job  2", "Aster Reports mara 1", "Larkspur Bookkeeping mara 3", "Larkspur Bookkeeping nils 1"}
@@ -76,7 +76,7 @@ func TestRevokeAccessEndsAllOfAClientAndUser(t *testing.T) {
 		c.Name, c.Account, c.Grants = "Aster Job", "acct_job", []string{string(store.GrantClientCredentials)}
 	})
 	for range 2 {
-		must.Get(g.IssueForClient(ctx, store.By{}, acting, store.ScopeEventsRead))(t)
+		must.Get(g.IssueForClient(ctx, store.By{}, acting, "", store.ScopeEventsRead))(t)
 	}
 	of := func(want store.FamilyFilter) []store.Family { return must.Get(g.ListFamilies(ctx, want, "", 100))(t) }
 	mine := store.FamilyFilter{ClientID: g.client.ID, User: &g.user}

@@ -31,6 +31,8 @@ var (
 	userGrants   = []Grant{GrantPassword, GrantAuthorizationCode, GrantRefreshToken} // of a client by default
 	allGrants    = append(slices.Clone(userGrants), GrantClientCredentials)
 	publicGrants = []Grant{GrantAuthorizationCode, GrantRefreshToken}
+
+	platformGrants = []Grant{GrantClientCredentials}
 )
 
 // Client is an OAuth client.
@@ -42,6 +44,7 @@ type Client struct {
 	Scope        Scope // ScopeUnstated if the client is not narrowed
 	Public       bool  // has no secret; must use PKCE; no password grant
 	Introspect   bool  // may introspect the tokens of every client
+	Platform     bool  // acts for any account, and has the scopes of ScopePlatform that it names
 	DisabledAt   time.Time
 	CreatedAt    time.Time
 	Generation   uint64 // codes and tokens carry it; raising it invalidates them all
@@ -235,7 +238,7 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next func(ClientSpec) (ClientSpec, error)) (Client, error) {
 	epoch := secret.NewID(nil)
 	return s.endClient(ctx, id, "client updated", guards, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
-		account := c.Account
+		account, before := c.Account, c.Scope
 		spec, err := next(c.spec())
 		if err != nil {
 			return "", err
@@ -246,8 +249,9 @@ func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next f
 		if !c.Scope.Covers(scopePush) {
 			ends = webhook.ClientEnded
 		}
-		if account != "" && account != c.Account {
-			c.Generation++ // its tokens act for the account of before
+		actsNoMore := c.Platform && before.Covers(ScopeAccountsAct) && !c.Scope.Covers(ScopeAccountsAct)
+		if account != "" && account != c.Account || actsNoMore {
+			c.Generation++ // its tokens act for an account
 			ends = webhook.AuthorizationEnded
 		}
 		return ends, s.accountOf(tx, *c, guards)
@@ -414,9 +418,10 @@ func encodeClient(c Client) []byte {
 	e := record.NewEncoder(clientRecord)
 	e.Uint(c.Generation)
 	e.Time(c.DisabledAt)
-	e.Byte(byte(c.Scope))
+	e.Uint(uint64(c.Scope))
 	e.Bool(c.Public)
 	e.Bool(c.Introspect)
+	e.Bool(c.Platform)
 	e.Str(c.Name)
 	e.Strs(c.RedirectURIs)
 	e.Strs(c.spec().Grants)
@@ -457,5 +462,5 @@ func decodeClientHead(id string, v []byte) (Client, error) {
 // decodeClientFields reads the fields that every request needs. They come first, so
 // that a bearer check can skip the rest.
 func decodeClientFields(d *record.Decoder, id string) Client {
-	return Client{ID: id, Generation: d.Uint(), DisabledAt: d.Time(), Scope: Scope(d.Byte()), Public: d.Bool(), Introspect: d.Bool(), Name: d.Str()}
+	return Client{ID: id, Generation: d.Uint(), DisabledAt: d.Time(), Scope: decodeScope(d), Public: d.Bool(), Introspect: d.Bool(), Platform: d.Bool(), Name: d.Str()}
 }

@@ -19,6 +19,7 @@ type ClientSpec struct {
 	Introspect   bool
 	Consent      string // ConsentAsk, which empty means too, or ConsentRemember
 	Account      string // for which it acts by the client_credentials grant
+	Platform     bool   // a platform client, which names its scopes and has no account
 }
 
 // How a client's users are asked for consent.
@@ -45,8 +46,8 @@ type ClientChange struct {
 // only a test uses. epoch is for a client that remembers consents and changes what its
 // users allowed.
 func (c *Client) apply(spec ClientSpec, epoch secret.ID, fixture bool) error {
-	grants, grantsErr := checkGrants(spec.Grants, spec.Public)
-	scope, scopeErr := checkScopes(spec.Scopes)
+	grants, grantsErr := checkGrants(spec)
+	scope, scopeErr := checkScopes(spec)
 	if err := errors.Join(checkName("name", spec.Name, false), c.checkRedirectURIs(spec, grants, fixture), grantsErr, scopeErr, checkPublic(spec), checkConsent(spec), checkClientAccount(spec, grants)); err != nil {
 		return err
 	}
@@ -57,12 +58,15 @@ func (c *Client) apply(spec ClientSpec, epoch secret.ID, fixture bool) error {
 		c.ConsentEpoch = epoch
 	}
 	c.Name, c.RedirectURIs, c.Grants, c.Scope = spec.Name, slices.Clone(spec.RedirectURIs), grants, scope
-	c.Public, c.Introspect, c.Account = spec.Public, spec.Introspect, spec.Account
+	c.Public, c.Introspect, c.Account, c.Platform = spec.Public, spec.Introspect, spec.Account, spec.Platform
 	return nil
 }
 
 func checkPublic(spec ClientSpec) error {
-	if spec.Public && spec.Introspect {
+	switch {
+	case spec.Public && spec.Platform:
+		return record.Invalid("public", "make the client confidential", "a platform client has a secret")
+	case spec.Public && spec.Introspect:
 		return record.Invalid("introspect", "make the client confidential", "a public client cannot authenticate, so it may not introspect tokens")
 	}
 	return nil
@@ -74,6 +78,8 @@ func checkConsent(spec ClientSpec) error {
 	switch {
 	case spec.Consent != "" && spec.Consent != ConsentAsk && spec.Consent != ConsentRemember:
 		return record.Invalid("consent", "use ask or remember", "%q is not a way to ask for consent", shorten(spec.Consent))
+	case spec.Platform && spec.Consent == ConsentRemember:
+		return record.Invalid("consent", "leave it out", "a platform client acts without users, so nobody is asked for consent")
 	case spec.Public && spec.Consent == ConsentRemember:
 		return record.Invalid("consent", "use ask, or make the client confidential", "a public client has no secret, so any program can act as it and its users are asked each time")
 	}
@@ -81,10 +87,14 @@ func checkConsent(spec ClientSpec) error {
 }
 
 // checkClientAccount checks that a client has an account if it may act for one without a
-// user, and only then.
+// user, and only then. A platform client names the account in each request.
 func checkClientAccount(spec ClientSpec, grants []Grant) error {
 	acts := slices.Contains(grants, GrantClientCredentials)
 	switch {
+	case spec.Platform && spec.Account != "":
+		return record.Invalid("account", "leave it out; requests name the account in the header Tollhouse-Account", "a platform client belongs to no account")
+	case spec.Platform:
+		return nil
 	case acts && spec.Account == "":
 		return record.Invalid("account", "name the account", "a client with the client_credentials grant acts for one account")
 	case spec.Account == "":
@@ -95,10 +105,13 @@ func checkClientAccount(spec ClientSpec, grants []Grant) error {
 	return record.CheckAccountID(spec.Account)
 }
 
-func checkGrants(names []string, public bool) ([]Grant, error) {
-	allowed, usual := allGrants, userGrants
-	if public {
-		allowed, usual = publicGrants, publicGrants
+func checkGrants(spec ClientSpec) ([]Grant, error) {
+	names, allowed, usual, whose := spec.Grants, allGrants, userGrants, "a client"
+	switch {
+	case spec.Platform:
+		allowed, usual, whose = platformGrants, platformGrants, "a platform client"
+	case spec.Public:
+		allowed, usual, whose = publicGrants, publicGrants, "a public client"
 	}
 	if len(names) == 0 {
 		return slices.Clone(usual), nil
@@ -117,21 +130,28 @@ func checkGrants(names []string, public bool) ([]Grant, error) {
 		for _, g := range allowed {
 			list = append(list, string(g))
 		}
-		whose := "a client"
-		if public {
-			whose = "a public client"
-		}
 		return nil, record.Invalid("grants", "use one or more of: "+strings.Join(list, ", "), "%q is not a grant that %s may use", shorten(name), whose)
 	}
 	return grants, nil
 }
 
-func checkScopes(names []string) (Scope, error) {
+func checkScopes(spec ClientSpec) (Scope, error) {
+	allowed := ScopeData
+	if spec.Platform {
+		allowed |= ScopePlatform
+	}
+	hint := "use one or more of: " + strings.Join(allowed.Names(), ", ")
+	if spec.Platform && len(spec.Scopes) == 0 {
+		return 0, record.Invalid("scopes", hint, "a platform client has the scopes that it names, and names none")
+	}
 	var scope Scope
-	for _, name := range names {
+	for _, name := range spec.Scopes {
 		bit, ok := scopeNamed(name)
-		if !ok {
-			return 0, record.Invalid("scopes", "use one or more of: "+strings.Join(scopeNames[:], ", "), "%q is not a scope", shorten(name))
+		switch {
+		case !ok:
+			return 0, record.Invalid("scopes", hint, "%q is not a scope", shorten(name))
+		case bit&allowed == 0:
+			return 0, &record.InvalidError{Field: "scopes", Reason: "only a platform client can have the scope " + name, Hint: hint, Code: "invalid_scope"}
 		}
 		scope |= bit
 	}
@@ -140,6 +160,9 @@ func checkScopes(names []string) (Scope, error) {
 
 // checkRedirectURIs checks those that the client does not have yet.
 func (c *Client) checkRedirectURIs(spec ClientSpec, grants []Grant, fixture bool) error {
+	if spec.Platform && len(spec.RedirectURIs) > 0 {
+		return record.Invalid("redirect_uris", "leave them out", "a platform client acts without users, so it has no redirect URI")
+	}
 	if len(spec.RedirectURIs) == 0 && slices.Contains(grants, GrantAuthorizationCode) {
 		return record.Invalid("redirect_uris", "give --redirect-uri, or --grant password --grant refresh_token for a client without a browser",
 			"a client with the authorization_code grant needs at least one redirect URI")
@@ -212,7 +235,7 @@ func (c Client) spec() ClientSpec {
 	for _, g := range c.Grants {
 		grants = append(grants, string(g))
 	}
-	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Account: c.Account}
+	return ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: grants, Scopes: c.Scope.Names(), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Account: c.Account, Platform: c.Platform}
 }
 
 // Consent returns how the client's users are asked: ConsentAsk or ConsentRemember.

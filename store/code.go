@@ -347,13 +347,13 @@ func writeCode(tx kv.Txn, c code, now time.Time) error {
 }
 
 func encodeCode(c code) []byte {
-	return encodeLineage(record.NewEncoder(codeRecord), c.lineage).Str(c.redirectURI).Byte(byte(c.scope)).Str(c.challenge).
+	return encodeLineage(record.NewEncoder(codeRecord), c.lineage).Str(c.redirectURI).Uint(uint64(c.scope)).Str(c.challenge).
 		Time(c.expiresAt).Time(c.usedAt).ID(c.family).Bool(c.remembered).B
 }
 
 func decodeCode(h secret.Hash, v []byte) (code, error) {
 	d := record.NewDecoder("authorization code", codeRecord, v)
-	c := code{hash: h, lineage: decodeLineage(&d), redirectURI: d.Str(), scope: Scope(d.Byte()), challenge: d.Str(),
+	c := code{hash: h, lineage: decodeLineage(&d), redirectURI: d.Str(), scope: decodeScope(&d), challenge: d.Str(),
 		expiresAt: d.Time(), usedAt: d.Time(), family: d.ID(), remembered: d.Bool()}
 	return c, d.Done()
 }

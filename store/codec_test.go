@@ -59,6 +59,10 @@ func records() map[string]struct {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
 		}},
+		"platform client": {encodeClient(Client{Name: "n", Grants: platformGrants, Scope: ScopePlatform | ScopeData, Platform: true}), func(b []byte) ([]byte, error) {
+			v, err := decodeClient("", b)
+			return encodeClient(v), err
+		}},
 		"client that remembers consent": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/"}, Grants: allGrants, ConsentEpoch: secret.NewID(nil)}), func(b []byte) ([]byte, error) {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
@@ -84,6 +88,10 @@ func records() map[string]struct {
 			return encodeFamily(v), err
 		}},
 		"access token": {encodeAccessToken(accessToken{lineage: l, scope: 3, issuedAt: now, expiresAt: now, confirms: secret.HashOf("y")}), func(b []byte) ([]byte, error) {
+			v, err := decodeAccessToken(secret.Hash{}, b)
+			return encodeAccessToken(v), err
+		}},
+		"access token of a platform client": {encodeAccessToken(accessToken{lineage: lineage{client: "c"}, scope: ScopePlatform, issuedAt: now, expiresAt: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeAccessToken(secret.Hash{}, b)
 			return encodeAccessToken(v), err
 		}},

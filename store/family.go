@@ -61,9 +61,14 @@ type parties struct {
 func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	l.prefetch(r)
 	p.client, err = record.Read(r, record.ClientKey(l.client), l.client, decodeClientHead)
-	var account Account
-	if err == nil {
+	isOpen := p.client.Platform // which acts for any account, unless it is bound to one
+	if err == nil && (l.account != "" || !isOpen) {
+		var account Account
 		account, err = readAccountHead(r, l.account)
+		if isOpen {
+			account.DisabledAt = time.Time{} // a disabled account's as well
+		}
+		isOpen = account.isOpenTo(l.accountGeneration)
 	}
 	if err == nil && !l.user.IsZero() {
 		p.user, err = record.Read(r, record.UserKey(l.user), l.user, decodeUserHead)
@@ -71,7 +76,7 @@ func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	if err != nil {
 		return parties{}, goneIsDisabled(err)
 	}
-	if !p.client.DisabledAt.IsZero() || p.client.Generation != l.clientGeneration || !account.isOpenTo(l.accountGeneration) ||
+	if !p.client.DisabledAt.IsZero() || p.client.Generation != l.clientGeneration || !isOpen ||
 		!p.user.DisabledAt.IsZero() || p.user.Generation != l.userGeneration {
 		return parties{}, record.ErrDisabled
 	}
@@ -84,7 +89,10 @@ func (l lineage) prefetch(r kv.Reader) {
 	if !is {
 		return
 	}
-	keys := [][]byte{record.ClientKey(l.client), record.AccountKey(l.account)}
+	keys := [][]byte{record.ClientKey(l.client)}
+	if l.account != "" {
+		keys = append(keys, record.AccountKey(l.account))
+	}
 	if !l.user.IsZero() {
 		keys = append(keys, record.UserKey(l.user))
 	}
@@ -150,13 +158,13 @@ func writeFamily(tx kv.Txn, f family) error {
 }
 
 func encodeFamily(f family) []byte {
-	return encodeLineage(record.NewEncoder(familyRecord), f.lineage).Byte(byte(f.scope)).Time(f.createdAt).Time(f.usedAt).
+	return encodeLineage(record.NewEncoder(familyRecord), f.lineage).Uint(uint64(f.scope)).Time(f.createdAt).Time(f.usedAt).
 		Time(f.expiresAt).Time(f.revokedAt).Str(f.reason).B
 }
 
 func decodeFamily(id secret.ID, v []byte) (family, error) {
 	d := record.NewDecoder("family", familyRecord, v)
-	f := family{id: id, lineage: decodeLineage(&d), scope: Scope(d.Byte()), createdAt: d.Time(), usedAt: d.Time(),
+	f := family{id: id, lineage: decodeLineage(&d), scope: decodeScope(&d), createdAt: d.Time(), usedAt: d.Time(),
 		expiresAt: d.Time(), revokedAt: d.Time(), reason: d.Str()}
 	return f, d.Done()
 }

@@ -25,6 +25,8 @@ type household struct {
 	own              store.Client // acts for its account by itself
 	ownSecret        secret.Token
 	ownToken         store.Issued
+	platform         store.Client // acts for any account
+	platformToken    store.Issued
 	spent, next      store.Issued // the answer to the refresh of spent
 	replaced         store.Issued // its refresh was answered long ago
 	used, code       secret.Token
@@ -42,7 +44,9 @@ func keepHouse(t *testing.T) household {
 	h.own, h.ownSecret = f.Client(t, func(c *store.ClientSpec) {
 		c.Account, c.Grants = "acct_larkspur", []string{"authorization_code", "client_credentials"}
 	})
-	h.ownToken = must.Get(f.IssueForClient(ctx, store.By{}, h.own, store.ScopeUnstated))(t)
+	h.ownToken = must.Get(f.IssueForClient(ctx, store.By{}, h.own, "", store.ScopeUnstated))(t)
+	h.platform, _ = f.Client(t, storetest.Platform("accounts:act", "events:read"))
+	h.platformToken = must.Get(f.IssueForClient(ctx, store.By{}, h.platform, "", store.ScopeAccountsAct|store.ScopeEventsRead))(t)
 	h.replaced = h.issue(t, store.ScopeUnstated)
 	h.mustRefresh(t, h.replaced)
 	h.session = h.signIn(t, secret.Token{})
@@ -231,7 +235,14 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "IssueForPassword", Run: func(ctx ctxt, s st) (any, error) {
 			return s.IssueForPassword(ctx, by, h.client, h.user, store.ScopeUnstated)
 		}},
-		{Name: "IssueForClient", Run: func(ctx ctxt, s st) (any, error) { return s.IssueForClient(ctx, by, h.own, store.ScopeUnstated) }},
+		{Name: "IssueForClient", Run: func(ctx ctxt, s st) (any, error) { return s.IssueForClient(ctx, by, h.own, "", store.ScopeUnstated) }},
+		{Name: "IssueForClient_for_an_account", Run: func(ctx ctxt, s st) (any, error) {
+			return s.IssueForClient(ctx, by, h.platform, "acct_larkspur", store.ScopeEventsRead)
+		}},
+		{Name: "ActFor", Run: func(ctx ctxt, s st) (any, error) {
+			return s.ActFor(ctx, store.Principal{Platform: true}, "acct_larkspur")
+		}},
+		{Name: "FindPrincipal_of_a_platform_client", Run: func(ctx ctxt, s st) (any, error) { return s.FindPrincipal(ctx, h.platformToken.AccessToken) }},
 		{Name: "IssueFixture", Run: func(ctx ctxt, s st) (any, error) {
 			return s.IssueFixture(ctx, store.TokenSpec{Client: h.client, User: h.user})
 		}},

@@ -15,7 +15,8 @@ type Guard struct {
 	// does not exist yet has revision 0. If has no side effects, since it may be called again, as
 	// User and Client may.
 	If func(revision uint64) bool
-	// Protect refuses to change an operator, or a client that may introspect, with ErrProtected.
+	// Protect refuses to change an operator, a platform client, or a client that may introspect,
+	// with ErrProtected.
 	Protect bool
 	// KnownAccount refuses with ErrUnknownAccount to create the account of a user or a client.
 	KnownAccount bool
@@ -62,7 +63,7 @@ func (cs checks) user(u User) error {
 }
 
 func (cs checks) client(c Client) error {
-	if err := cs.check(c.Revision, c.Introspect); err != nil {
+	if err := cs.check(c.Revision, c.Introspect || c.Platform); err != nil {
 		return err
 	}
 	return cs.becomes(c)

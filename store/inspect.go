@@ -217,7 +217,13 @@ func inspectParties(r kv.Reader, l lineage) (p parties, ended string, err error)
 // readOther reads the user of a lineage, if any, and the account, and returns why one of them is
 // no longer valid.
 func (p *parties) readOther(r kv.Reader, l lineage) (ended string, err error) {
+	if l.user.IsZero() && l.account == "" { // a platform client, which acts for any
+		return "", nil
+	}
 	a, err := readAccountHead(r, l.account)
+	if p.client.Platform { // and for a disabled one
+		a.DisabledAt = time.Time{}
+	}
 	if record.GoneIsNil(err) != nil {
 		return "", err
 	}

@@ -21,6 +21,7 @@ type Introspection struct {
 	IssuedAt  time.Time // zero for a refresh token
 	ExpiresAt time.Time
 	Access    bool // an access token; otherwise a refresh token
+	Platform  bool // of a platform client
 }
 
 // Introspect describes a token to an authenticated client: one of its own, or any
@@ -52,7 +53,7 @@ func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Tok
 	}
 	return Introspection{
 		ClientID: p.ClientID, Username: p.Username, Subject: cmp.Or(p.UserID, p.ClientID), Scope: givesNow(p.Scope, p.narrowed),
-		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true,
+		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true, Platform: p.Platform,
 	}, nil
 }
 

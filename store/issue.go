@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,22 +68,38 @@ func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, s
 	return issued, nil
 }
 
+// platformTokenMax is the longest that a token of a platform client lives.
+const platformTokenMax = time.Hour
+
 // IssueForClient issues an access token, and no other, to an authenticated client that acts
-// for its account without a user (RFC 6749 §4.4). Errors: ErrMismatch if it may not;
-// ErrDisabled if the client or the account is no longer usable; ErrTooOften, *BudgetError.
-func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope) (Issued, error) {
-	if c.Public || c.Account == "" || !c.Allows(GrantClientCredentials) {
+// for its account without a user (RFC 6749 §4.4). A platform client has none: its token acts
+// for the account that is given, or with "" for the one that each request names.
+// Errors: ErrMismatch if it may not; ErrDisabled if the client or its account is no longer
+// usable; ErrUnknownAccount; ErrTooOften, *BudgetError.
+func (s *Store) IssueForClient(ctx context.Context, by By, c Client, account string, scope Scope) (Issued, error) {
+	lifetime, charged := s.lives.AccessToken, ""
+	if c.Platform {
+		lifetime = min(lifetime, platformTokenMax)
+	} else {
+		account, charged = c.Account, c.Account
+	}
+	if c.Public || account == "" && !c.Platform || !c.Allows(GrantClientCredentials) {
 		return Issued{}, fmt.Errorf("issue for client: %w", record.ErrMismatch)
 	}
 	now, pair := s.Now(), s.newPair()
-	f := s.newFamily(lineage{client: c.ID, clientGeneration: c.Generation, account: c.Account}, scope, now, pair.family)
-	f.expiresAt = now.Add(s.lives.AccessToken)
-	err := s.access(ctx, f.account, func(tx kv.Txn) error {
-		account, err := readAccount(tx, f.account)
-		if err != nil {
-			return goneIsDisabled(err)
+	f := s.newFamily(lineage{client: c.ID, clientGeneration: c.Generation, account: account}, scope, now, pair.family)
+	f.expiresAt = now.Add(lifetime)
+	err := s.access(ctx, charged, func(tx kv.Txn) error {
+		if account != "" {
+			a, err := knownAccount(tx, account)
+			if errors.Is(err, ErrUnknownAccount) && !c.Platform {
+				err = record.ErrDisabled
+			}
+			if err != nil {
+				return err
+			}
+			f.accountGeneration = a.Generation
 		}
-		f.accountGeneration = account.Generation
 		if _, err := readParties(tx, f.lineage); err != nil {
 			return err
 		}
@@ -92,7 +109,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 		if err := createFamily(tx, f); err != nil {
 			return err
 		}
-		err = writeAccessToken(tx, accessToken{lineage: f.lineage, hash: pair.access.Hash(), family: f.id, scope: scope, issuedAt: now, expiresAt: f.expiresAt})
+		err := writeAccessToken(tx, accessToken{lineage: f.lineage, hash: pair.access.Hash(), family: f.id, scope: scope, issuedAt: now, expiresAt: f.expiresAt})
 		if err != nil {
 			return err
 		}
@@ -102,7 +119,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, scope Scope
 		return Issued{}, fmt.Errorf("issue for client: %w", err)
 	}
 	s.grants.Note(granted{client: c.ID}, 1, now)
-	return f.issued(pair.access, secret.Token{}, scope, s.lives.AccessToken), nil
+	return f.issued(pair.access, secret.Token{}, scope, lifetime), nil
 }
 
 func (s *Store) newFamily(l lineage, scope Scope, now time.Time, id secret.ID) family {

@@ -14,7 +14,7 @@ import (
 // TokenSpec describes tokens that are issued without a grant, for tests.
 type TokenSpec struct {
 	Client Client
-	User   User
+	User   User // none of a platform client, which gets an access token alone
 	Scope  Scope
 	// ExpiresIn and RefreshExpiresIn are lifetimes; of 0 or less, a token is expired
 	// from the beginning. Nil means the store's own.
@@ -46,6 +46,7 @@ func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error
 	if err := errors.Join(accessErr, refreshErr, accessForErr, refreshForErr); err != nil {
 		return Issued{}, err
 	}
+	isPair := !spec.Client.Platform // which has no refresh token
 	if access.Equal(refresh) {
 		return Issued{}, &UsedError{Field: "refresh_token"}
 	}
@@ -65,7 +66,9 @@ func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error
 		if err != nil {
 			return err
 		}
-		err = writeRefreshToken(tx, refreshToken{hash: refresh.Hash(), family: f.id, scope: f.scope, expiresAt: now.Add(refreshFor)}, f.expiresAt)
+		if isPair {
+			err = writeRefreshToken(tx, refreshToken{hash: refresh.Hash(), family: f.id, scope: f.scope, expiresAt: now.Add(refreshFor)}, f.expiresAt)
+		}
 		if err != nil {
 			return err
 		}
@@ -73,6 +76,9 @@ func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error
 	})
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue a fixture: %w", err)
+	}
+	if !isPair {
+		refresh = secret.Token{}
 	}
 	return f.issued(access, refresh, f.scope, accessFor), nil
 }

@@ -42,6 +42,15 @@ func hasVisible(name string) bool {
 	return strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !isInvisible(r) })
 }
 
+// LabelSizeMax limits the source and the location of an event, in bytes.
+const LabelSizeMax = 320
+
+// IsLabel reports whether text can be the source or the location of an event that a platform
+// client names: 1 to LabelSizeMax bytes of UTF-8, something visible and nothing invisible.
+func IsLabel(text string) bool {
+	return len(text) <= LabelSizeMax && utf8.ValidString(text) && hasVisible(text) && !strings.ContainsFunc(text, isInvisible)
+}
+
 // checkName rejects a name that a screen could not show truthfully: one without
 // visible characters, or with invisible ones such as bidirectional controls, which let
 // one name look like another.

@@ -275,15 +275,15 @@ func writeRefreshToken(tx kv.Txn, t refreshToken, familyEnds time.Time) error {
 }
 
 func encodeRefreshToken(t refreshToken) []byte {
-	return record.NewEncoder(refreshTokenRecord).ID(t.family).Hash(t.parent).Byte(byte(t.scope)).Time(t.expiresAt).
-		Time(t.spentAt).Time(t.pairMadeAt).Time(t.pairEnds).Byte(byte(t.pairScope)).Nonce(t.nonce).Bool(t.confirmed).
+	return record.NewEncoder(refreshTokenRecord).ID(t.family).Hash(t.parent).Uint(uint64(t.scope)).Time(t.expiresAt).
+		Time(t.spentAt).Time(t.pairMadeAt).Time(t.pairEnds).Uint(uint64(t.pairScope)).Nonce(t.nonce).Bool(t.confirmed).
 		Hash(t.successor).Time(t.retiredAt).B
 }
 
 func decodeRefreshToken(h secret.Hash, v []byte) (refreshToken, error) {
 	d := record.NewDecoder("refresh token", refreshTokenRecord, v)
-	t := refreshToken{hash: h, family: d.ID(), parent: d.Hash(), scope: Scope(d.Byte()), expiresAt: d.Time(),
-		spentAt: d.Time(), pairMadeAt: d.Time(), pairEnds: d.Time(), pairScope: Scope(d.Byte()), nonce: d.Nonce(),
+	t := refreshToken{hash: h, family: d.ID(), parent: d.Hash(), scope: decodeScope(&d), expiresAt: d.Time(),
+		spentAt: d.Time(), pairMadeAt: d.Time(), pairEnds: d.Time(), pairScope: decodeScope(&d), nonce: d.Nonce(),
 		confirmed: d.Bool(), successor: d.Hash(), retiredAt: d.Time()}
 	return t, d.Done()
 }

@@ -212,7 +212,7 @@ func readRemembered(r kv.Reader, user secret.ID, client string) (remembered, err
 func encodeRemembered(r remembered) []byte {
 	e := encodeLineage(record.NewEncoder(rememberedRecord), r.lineage).ID(r.epoch).Uint(uint64(len(r.allowed)))
 	for _, a := range r.allowed {
-		e.Hash(a.redirectURI).Byte(byte(a.scope)).Time(a.at)
+		e.Hash(a.redirectURI).Uint(uint64(a.scope)).Time(a.at)
 	}
 	return e.B
 }
@@ -225,7 +225,7 @@ func decodeRemembered(_ string, v []byte) (remembered, error) {
 		d.Fail("has more decisions than are kept")
 	}
 	for range min(n, rememberedMax) {
-		a := allowed{redirectURI: d.Hash(), scope: Scope(d.Byte()), at: d.Time()}
+		a := allowed{redirectURI: d.Hash(), scope: decodeScope(&d), at: d.Time()}
 		if a.scope == ScopeUnstated { // which would be everything
 			d.Fail("has a decision without a scope")
 		}

@@ -1,14 +1,15 @@
 package store
 
 import (
+	"math"
 	"strings"
 
 	"tollhouse/store/record"
 )
 
 // Scope is a set of permissions. The zero Scope, ScopeUnstated, is that of a grant
-// without a requested scope: null in JSON, and everything that the client may do.
-type Scope uint8
+// without a requested scope: null in JSON, and all data scopes that the client may have.
+type Scope uint32
 
 // The permissions. Their bits are stored, so they never change.
 const (
@@ -17,16 +18,41 @@ const (
 	ScopeResourcesWrite
 	ScopeWebhooksRead
 	ScopeWebhooksWrite
+
+	// Those of platform clients alone.
+	ScopeAccountsRead
+	ScopeUsersRead
+	ScopeClientsRead
+	ScopeTokensRead
+	ScopeAccountsWrite
+	ScopeAccountsAct
+	ScopeAccountsErase
+	ScopeUsersWrite
+	ScopeUsersRecover
+	ScopeClientsWrite
+	ScopeTokensRevoke
+	ScopeAuditRead
 	scopeEnd
 
 	ScopeUnstated Scope = 0
-	scopeAll            = scopeEnd - 1
+	// ScopeData is what a user can consent to, and what ScopeUnstated gives: no scope that is
+	// added later belongs to it.
+	ScopeData = ScopeAccountsRead - 1
+	// ScopePlatform is what only a platform client can have.
+	ScopePlatform = scopeEnd - ScopeAccountsRead
 )
 
-var scopeNames = [...]string{"events:read", "resources:read", "resources:write", "webhooks:read", "webhooks:write"}
+var scopeNames = [...]string{
+	"events:read", "resources:read", "resources:write", "webhooks:read", "webhooks:write",
+	"accounts:read", "users:read", "clients:read", "tokens:read", "accounts:write", "accounts:act", "accounts:erase",
+	"users:write", "users:recover", "clients:write", "tokens:revoke", "audit:read",
+}
 
-// ScopeNames lists the names of all permissions, in their order.
-func ScopeNames() []string { return append([]string(nil), scopeNames[:]...) }
+// ScopeNames lists the names of the data scopes, in their order.
+func ScopeNames() []string { return ScopeData.Names() }
+
+// PlatformScopeNames lists the names of the scopes that only platform clients can have.
+func PlatformScopeNames() []string { return ScopePlatform.Names() }
 
 // ParseScope reads a space-separated list (RFC 6749 §3.3), ignoring order, duplicates
 // and further spaces, which clients leave when they join names. It returns false for an
@@ -79,10 +105,10 @@ func (s Scope) Names() []string {
 	return names
 }
 
-// Effective returns the permissions that s gives: its own, or all if unstated.
+// Effective returns the permissions that s gives: its own, or the data scopes if unstated.
 func (s Scope) Effective() Scope {
 	if s == ScopeUnstated {
-		return scopeAll
+		return ScopeData
 	}
 	return s
 }
@@ -93,6 +119,14 @@ func (s Scope) Beyond(other Scope) Scope { return s.Effective() &^ other.Effecti
 // Covers reports whether s gives every permission that other gives.
 func (s Scope) Covers(other Scope) bool {
 	return other.Beyond(s) == 0
+}
+
+func decodeScope(d *record.Decoder) Scope {
+	n := d.Uint()
+	if n > math.MaxUint32 {
+		d.Fail("has a scope that cannot be")
+	}
+	return Scope(n)
 }
 
 // ScopeError is ErrScope with what it is about.

@@ -215,7 +215,7 @@ func (s *simulation) allowRemembered() string {
 }
 
 func (s *simulation) issueForClient() string {
-	issued, err := s.f.IssueForClient(context.Background(), store.By{}, s.clients[2], store.ScopeUnstated)
+	issued, err := s.f.IssueForClient(context.Background(), store.By{}, s.clients[2], "", store.ScopeUnstated)
 	if lost, _ := s.lost(err); lost {
 		return "lost"
 	}

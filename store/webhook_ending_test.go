@@ -318,7 +318,7 @@ func TestWebhooksOfAClientThatActsForItself(t *testing.T) {
 	g := newGrant(t)
 	account, grants := "acct_larkspur", []string{"client_credentials"}
 	c := must.Get(g.UpdateClient(t.Context(), g.client.ID, store.ClientChange{Account: &account, Grants: &grants}))(t)
-	issued := must.Get(g.IssueForClient(t.Context(), store.By{}, c, store.ScopeUnstated))(t)
+	issued := must.Get(g.IssueForClient(t.Context(), store.By{}, c, "", store.ScopeUnstated))(t)
 	e := g.pushedTo(t, issued.AccessToken, "https://hooks.example/1")
 	must.Do(t, g.RevokeToken(t.Context(), store.By{}, c, issued.AccessToken.Reveal()))
 	if now := g.endpointNow(t, e); !now.Enabled() {

@@ -124,8 +124,11 @@ func (s *Store) revoke(ctx context.Context, class kv.Class, by By, tail [8]byte,
 const scopePush = ScopeEventsRead | ScopeWebhooksWrite
 
 // mayPush reports whether an enabled client may have the account's events pushed. For a user
-// it acts in the user's account, otherwise in its own.
+// it acts in the user's account, otherwise in its own, or as a platform client in any.
 func (c Client) mayPush(account string, forUser bool) bool {
+	if c.Platform {
+		return c.Scope.Covers(scopePush | ScopeAccountsAct)
+	}
 	return c.Scope.Covers(scopePush) && (forUser || c.Account == account)
 }
 

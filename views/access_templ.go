@@ -81,7 +81,8 @@ func (l AccessList) table(f Frame) deskTable {
 	for _, a := range l.Rows {
 		who, of := deskCell{Text: a.Username, Href: a.UserURL}, a.Client+" for "+a.Username
 		if a.UserURL == "" {
-			who, of = deskCell{Text: "the client itself (account " + a.Account + ")"}, a.Client+" for "+a.Account
+			account := orElse(a.Account, "any")
+			who, of = deskCell{Text: "the client itself (account " + account + ")"}, a.Client+" for "+account
 		}
 		revoke := &deskAct{Do: "revoke", Action: a.RevokeURL, Token: f.FormToken, Label: "Revoke", Of: of}
 		cells := []deskCell{{Text: a.Client, Href: a.ClientURL}, who, {Text: strings.Join(a.Scopes, ", ")}}

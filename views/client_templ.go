@@ -48,6 +48,8 @@ type ClientProps struct {
 	Once          string // hidden field "once" of the form for a new secret
 	Curl          string // a request that the client can make
 	DeleteCommand string
+	// Commands are those that change a platform client, which has no form.
+	Commands string
 }
 
 // ClientSecretProps describes the answer that alone shows a client's secret.
@@ -173,17 +175,27 @@ func (p ClientProps) heading() heading {
 
 func (p ClientProps) facts() []deskFact {
 	return []deskFact{
-		{Label: "Id", deskCell: deskCell{Text: p.Client.ID, Code: true}}, {Label: "Kind", deskCell: deskCell{Text: clientKind(p.Client.Public)}},
+		{Label: "Id", deskCell: deskCell{Text: p.Client.ID, Code: true}}, {Label: "Kind", deskCell: deskCell{Text: p.Client.kind()}},
 		{Label: "State", deskCell: stateCell(p.Client.Disabled)}, {Label: "Last used", deskCell: whenOr(p.Client.Used, "never")},
 		{Label: "Created", deskCell: deskCell{When: p.Created}},
 	}
 }
 
+// acts are forms. A platform client is enabled on the machine alone.
 func (p ClientProps) acts() []deskAct {
 	if p.Client.Disabled {
 		return []deskAct{{Do: "enable", Action: p.Client.URL + "/enable", Token: p.FormToken, Label: "Enable"}}
 	}
 	return []deskAct{{Do: "disable", Action: p.Client.URL + "/disable", Token: p.FormToken, Label: "Disable"}}
+}
+
+// scopes lists what a platform client may do.
+func (p ClientProps) scopes() deskTable {
+	t := deskTable{Heading: "Scopes", Columns: []string{"Scope", "What it amounts to"}}
+	for _, name := range p.Client.Scopes {
+		t.Rows = append(t.Rows, deskRow{Hook: "scope", ID: name, Cells: []deskCell{{Text: name, Code: true}, {Text: amountOf(name)}}})
+	}
+	return t
 }
 
 func (p ClientProps) access() deskTable {
@@ -249,9 +261,16 @@ func Client(p ClientProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = form(p.Page, p.Form.draw(deskForm{Do: "update-client", Action: p.Client.URL, Token: p.FormToken, Heading: "Settings", Button: "Save"}, false)).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
+			if p.Client.Platform {
+				templ_7745c5c3_Err = list(p.Page, p.scopes()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			} else {
+				templ_7745c5c3_Err = form(p.Page, p.Form.draw(deskForm{Do: "update-client", Action: p.Client.URL, Token: p.FormToken, Heading: "Settings", Button: "Save"}, false)).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
 			}
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
 			if templ_7745c5c3_Err != nil {
@@ -275,9 +294,11 @@ func Client(p ClientProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = acts(p.Page, "Use", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
+			if !p.Client.Platform || !p.Client.Disabled {
+				templ_7745c5c3_Err = acts(p.Page, "Use", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
 			}
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
 			if templ_7745c5c3_Err != nil {
@@ -299,9 +320,16 @@ func Client(p ClientProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = commands("Clients are deleted on the machine:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
+			if p.Client.Platform {
+				templ_7745c5c3_Err = commands("Platform clients are changed, enabled and deleted on the machine:", p.Commands).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			} else {
+				templ_7745c5c3_Err = commands("Clients are deleted on the machine:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
 			}
 			return nil
 		})

@@ -22,6 +22,7 @@ type ListedClient struct {
 	ID, Name    string
 	URL         string // of its page
 	Public      bool
+	Platform    bool
 	UsualGrants bool // those of a client that names none
 	Grants      []string
 	Scopes      []string // none stand for all
@@ -36,8 +37,11 @@ func (c ListedClient) grants() string {
 	return strings.Join(c.Grants, ", ")
 }
 
-func clientKind(public bool) string {
-	if public {
+func (c ListedClient) kind() string {
+	switch {
+	case c.Platform:
+		return "platform"
+	case c.Public:
 		return "public"
 	}
 	return "with a secret"
@@ -60,11 +64,11 @@ func whenOr(m Moment, never string) deskCell {
 
 func (p ClientsProps) table() deskTable {
 	t := deskTable{Label: "Clients", List: "clients", Columns: []string{"Name", "Id", "Kind", "Grants", "Scopes", "Last used", "State"}, Older: p.Older, Next: "Next",
-		Text:  "The default grants are password, authorization_code and refresh_token; a public client has the last two. A client without a list of scopes may have all of them.",
+		Text:  "The default grants are password, authorization_code and refresh_token; a public client has the last two. A client without a list of scopes may have all data scopes. A platform client acts for any account, without users.",
 		Empty: "No clients yet. An application needs one to request tokens."}
 	for _, c := range p.Clients {
-		t.Rows = append(t.Rows, deskRow{Hook: "client", ID: c.ID, Cells: []deskCell{
-			{Text: c.Name, Href: c.URL}, {Text: c.ID, Code: true}, {Text: clientKind(c.Public)},
+		t.Rows = append(t.Rows, deskRow{Hook: "client", ID: c.ID, Platform: c.Platform, Cells: []deskCell{
+			{Text: c.Name, Href: c.URL}, {Text: c.ID, Code: true}, {Text: c.kind()},
 			{Text: c.grants()}, {Text: orElse(strings.Join(c.Scopes, ", "), "all scopes")}, whenOr(c.Used, "never"), stateCell(c.Disabled),
 		}})
 	}

@@ -191,7 +191,7 @@ type AccessRevoked struct {
 }
 
 func (p AccessRevoked) words() priceWords {
-	text, who := p.Lost.text(), p.Account
+	text, who := p.Lost.text(), orElse(p.Account, "any account")
 	if p.Username != "" {
 		who = p.Username
 		text = append(text, "The application can ask "+who+" again.")

@@ -15,13 +15,15 @@ import (
 // The demo data is the same every time. Its names say that the credentials are not
 // secret and the customers not real.
 const (
-	demoClientID     = "demo"
-	demoClientSecret = "tollcs_DemoClientSecretThatEverybodyKnows0000000003NHca9"
-	demoRedirectURI  = "http://127.0.0.1/callback"
-	demoUsername     = "demo"
-	demoPassword     = "demo-password"
-	demoPasswordHash = "$argon2id$v=19$m=8,t=1,p=1$YSBkZW1vJ3MsIHB1YmxpYw$saL7PtlbSvVF3PvO2fz+Mq9SrhXTMQSgOX9fZXEbQwY" // as cheap as dev's others
-	demoAccount      = "acct_demo"
+	demoClientID       = "demo"
+	demoClientSecret   = "tollcs_DemoClientSecretThatEverybodyKnows0000000003NHca9"
+	demoRedirectURI    = "http://127.0.0.1/callback"
+	demoPlatformID     = "demo-platform"
+	demoPlatformSecret = "tollcs_DemoPlatformSecretThatEverybodyKnows00000003GemWd"
+	demoUsername       = "demo"
+	demoPassword       = "demo-password"
+	demoPasswordHash   = "$argon2id$v=19$m=8,t=1,p=1$YSBkZW1vJ3MsIHB1YmxpYw$saL7PtlbSvVF3PvO2fz+Mq9SrhXTMQSgOX9fZXEbQwY" // as cheap as dev's others
+	demoAccount        = "acct_demo"
 
 	// With these values the history has every event type of the specification
 	// (TestDemoHistory).
@@ -34,6 +36,7 @@ const (
 func demo() *web.Demo {
 	return &web.Demo{
 		ClientID: demoClientID, ClientSecret: demoClientSecret, RedirectURI: demoRedirectURI,
+		PlatformClientID: demoPlatformID, PlatformSecret: demoPlatformSecret,
 		Username: demoUsername, Password: demoPassword, Account: demoAccount, Operator: true,
 	}
 }
@@ -42,12 +45,20 @@ func demo() *web.Demo {
 // created from a fixed hash: hashing the password at each start would take more time and
 // memory than everything else.
 func seedDemo(ctx context.Context, s *store.Store, now time.Time) error {
-	sec, ok := secret.Parse(secret.ClientSecret, demoClientSecret)
-	if !ok {
-		panic("server: the demo client secret is invalid")
-	}
-	if _, err := s.CreateFixedClient(ctx, demoClientID, sec, store.ClientSpec{Name: "Demo application", RedirectURIs: []string{demoRedirectURI}}); err != nil {
-		return err
+	for _, c := range []struct {
+		id, secret string
+		spec       store.ClientSpec
+	}{
+		{demoClientID, demoClientSecret, store.ClientSpec{Name: "Demo application", RedirectURIs: []string{demoRedirectURI}}},
+		{demoPlatformID, demoPlatformSecret, store.ClientSpec{Name: "Demo platform", Platform: true, Scopes: append(store.ScopeNames(), store.PlatformScopeNames()...)}},
+	} {
+		sec, ok := secret.Parse(secret.ClientSecret, c.secret)
+		if !ok {
+			panic("server: the demo client secret is invalid")
+		}
+		if _, err := s.CreateFixedClient(ctx, c.id, sec, c.spec); err != nil {
+			return err
+		}
 	}
 	if _, err := s.CreateAccount(ctx, demoAccount, "Demo account"); err != nil {
 		return err

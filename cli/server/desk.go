@@ -39,31 +39,46 @@ func (f *deskFlags) add(flags *pflag.FlagSet) {
 // parse returns nil if the desk is off. confirmMin is what dev relaxes.
 func (f *deskFlags) parse(confirmMin time.Duration) (*desk.Config, error) {
 	d := desk.Config{Confirm: time.Duration(f.confirm)}
-	if f.on != "on" && f.on != "off" {
-		return nil, term.Usage("give on or off", "--desk %q is not valid", f.on)
+	on, err := parseOn("desk", f.on)
+	if err != nil {
+		return nil, err
 	}
 	if d.Confirm < confirmMin || d.Confirm > deskConfirmMax {
 		least := term.Duration(confirmMin)
 		return nil, term.Usage("give "+least.String()+" to 12h", "--desk-confirm %s is out of range", &f.confirm)
 	}
-	for _, text := range term.SplitLists(f.from) {
+	if d.From, err = parseFrom("desk-from", f.from); err != nil || !on {
+		return nil, err
+	}
+	return &d, nil
+}
+
+// parseOn parses a flag that turns something on or off.
+func parseOn(flag, text string) (on bool, err error) {
+	if text != "on" && text != "off" {
+		return false, term.Usage("give on or off", "--%s %q is not valid", flag, text)
+	}
+	return text == "on", nil
+}
+
+// parseFrom parses networks, or returns nil if none is given.
+func parseFrom(flag string, lists []string) (from []netip.Prefix, err error) {
+	const hint = "give networks such as 10.0.0.0/8, or loopback"
+	for _, text := range term.SplitLists(lists) {
 		if text == "loopback" {
-			d.From = append(d.From, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+			from = append(from, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 			continue
 		}
 		network, err := parseNetwork(text)
 		if err != nil {
-			return nil, term.Usage("give networks such as 10.0.0.0/8, or loopback", "--desk-from %q is not a network", text)
+			return nil, term.Usage(hint, "--%s %q is not a network", flag, text)
 		}
-		d.From = append(d.From, network)
+		from = append(from, network)
 	}
-	if len(f.from) > 0 && len(d.From) == 0 {
-		return nil, term.Usage("give networks such as 10.0.0.0/8, or loopback", "--desk-from has no network")
+	if len(lists) > 0 && len(from) == 0 {
+		return nil, term.Usage(hint, "--%s has no network", flag)
 	}
-	if f.on == "off" {
-		return nil, nil
-	}
-	return &d, nil
+	return from, nil
 }
 
 // desk returns the operators' pages of this server, or nil.

@@ -48,6 +48,7 @@ type (
 		Introspect   bool     `json:"introspect" does:"it may introspect the tokens of every client"`
 		Consent      string   `json:"consent" does:"ask or remember; ask if missing"`
 		Account      string   `json:"account" does:"used for client_credentials"`
+		Platform     bool     `json:"platform" does:"a platform client, which names its scopes"`
 		Disabled     bool     `json:"disabled" does:"it is refused everywhere"`
 		line         int
 	}

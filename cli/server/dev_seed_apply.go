@@ -50,18 +50,15 @@ func (w *seeder) run(ctx context.Context) error {
 		}
 		w.made[a.line] = map[string]any{"account": a}
 	}
-	for i, c := range w.clients {
+	for _, c := range w.clients {
 		id, sec, err := c.create(ctx, w.to, w.random)
 		if err != nil {
 			return storeError(c.line, "client", c.ClientID, err)
 		}
 		c.ClientID, c.ClientSecret = id, sec.Reveal()
 		w.made[c.line] = map[string]any{"client": c}
-		if i == 0 && !w.byTest {
-			w.demo.ClientID, w.demo.ClientSecret = c.ClientID, c.ClientSecret
-			if len(c.RedirectURIs) > 0 {
-				w.demo.RedirectURI = c.RedirectURIs[0]
-			}
+		if !w.byTest {
+			w.showClient(c)
 		}
 	}
 	for i, u := range w.users {
@@ -98,6 +95,19 @@ func (w *seeder) run(ctx context.Context) error {
 		w.made[t.line] = map[string]any{"token": answer}
 	}
 	return nil
+}
+
+// showClient has the ready line show the first platform client, and the first other one.
+func (w *seeder) showClient(c seedClient) {
+	switch {
+	case c.Platform && w.demo.PlatformClientID == "":
+		w.demo.PlatformClientID, w.demo.PlatformSecret = c.ClientID, c.ClientSecret
+	case !c.Platform && w.demo.ClientID == "":
+		w.demo.ClientID, w.demo.ClientSecret = c.ClientID, c.ClientSecret
+		if len(c.RedirectURIs) > 0 {
+			w.demo.RedirectURI = c.RedirectURIs[0]
+		}
+	}
 }
 
 // recordEvents records the events, each as a new one, and remembers them.
@@ -157,7 +167,7 @@ func (e seedEvent) refused(bad *eventlog.LineError) error {
 }
 
 func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
-	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent, Account: c.Account}
+	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent, Account: c.Account, Platform: c.Platform}
 	if spec.Name == "" {
 		spec.Name = c.ClientID // screens always show a name
 	}

@@ -40,6 +40,9 @@ type demoLine struct {
 	Account      string `json:"account,omitempty"`
 	Desk         string `json:"desk,omitempty"` // its URL, if the user is an operator
 
+	PlatformClientID string `json:"platform_client_id,omitempty"`
+	PlatformSecret   string `json:"platform_client_secret,omitempty"`
+
 	WebhookEndpoint string `json:"webhook_endpoint,omitempty"`
 	WebhookSecret   string `json:"webhook_secret,omitempty"`
 }
@@ -77,6 +80,7 @@ func (p *Program) announce(r *running, demo *web.Demo) {
 		line.demoLine = &demoLine{
 			ClientID: demo.ClientID, ClientSecret: demo.ClientSecret, RedirectURI: demo.RedirectURI, Username: demo.Username, Password: demo.Password,
 			Account: demo.Account, WebhookEndpoint: demo.WebhookEndpoint, WebhookSecret: demo.WebhookSecret,
+			PlatformClientID: demo.PlatformClientID, PlatformSecret: demo.PlatformSecret,
 		}
 		if demo.Operator && r.config.desk != nil {
 			line.Desk = line.URL + "/desk"
@@ -114,6 +118,7 @@ func devWelcome(l readyLine) string {
 		secret = " / " + l.ClientSecret
 	}
 	show("client", l.ClientID, secret)
+	show("platform", l.PlatformClientID, " / "+l.PlatformSecret)
 	show("redirect", l.RedirectURI, " (any port)")
 	show("account", l.Account, "")
 	show("webhook", l.WebhookEndpoint, " / "+l.WebhookSecret)

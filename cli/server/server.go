@@ -208,7 +208,7 @@ func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
 	c.InstanceName, c.Logo = r.config.instanceName, r.config.logo
 	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
-	c.Desk, c.Settings = r.desk(), r.config.settings
+	c.Desk, c.Settings, c.Platform = r.desk(), r.config.settings, r.config.platform
 	c.Command = func(text string) string { return CompleteCommands(text, r.at) }
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
 	c.WebhookRules = r.config.webhooks.Rules

@@ -10,6 +10,7 @@ import (
 	"tollhouse/cli/term"
 	"tollhouse/handlers/admin"
 	"tollhouse/handlers/desk"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
 )
@@ -30,6 +31,7 @@ type serverFlags struct {
 	auditRetain term.Duration
 	feed        term.Duration
 	desk        deskFlags
+	platform    platformFlags
 	webhooks    webhookFlags
 }
 
@@ -52,6 +54,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
 	flags.Var(&f.feed, "feed", "keep one list of the events of all accounts, for this long: 1h to 400d; 0 keeps none")
 	f.desk.add(flags)
+	f.platform.add(flags)
 	flags.StringVar(&f.cardGuard, "card-guard", "refuse", "card numbers and secrets in events: refuse, warn, or off to allow them")
 	flags.BoolVar(&f.openKinds, "open-kinds", false, "allow any fields in customers, accounts, transactions and invoices")
 }
@@ -64,6 +67,7 @@ type serverConfig struct {
 	lifetimes store.Lifetimes
 	cardGuard eventlog.CardGuard
 	desk      *desk.Config // nil without the operators' pages
+	platform  *web.Platform
 	settings  []admin.Setting
 
 	auditRetain time.Duration
@@ -119,6 +123,9 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 		confirmMin = time.Second
 	}
 	if c.desk, err = f.desk.parse(confirmMin); err != nil {
+		return c, err
+	}
+	if c.platform, err = f.platform.parse(); err != nil {
 		return c, err
 	}
 	if c.webhooks, err = f.webhooks.parse(dev); err != nil {

@@ -73,10 +73,13 @@ const outline = `
 ### §6: the specification's examples
 ## Webhooks
 ## The platform API
+### Platform §1: platform clients and their scopes
+### Platform §2: acting for an account
 ### Platform §3: the calls
 ### Platform §4, §5: invitations, audit
 ### Platform §6: the feed of all accounts
 ### Platform §7: own data
+### Platform §8, §16: elsewhere, attacks
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner

@@ -21,13 +21,14 @@ type AdminClient struct {
 	Introspect   bool     `json:"introspect"`
 	Consent      string   `json:"consent"`
 	Account      string   `json:"account,omitempty"`
+	Platform     bool     `json:"platform"`
 	Disabled     bool     `json:"disabled"`
 }
 
 func ShowClient(c store.Client) AdminClient {
 	shown := AdminClient{
 		ClientID: c.ID, Name: c.Name, RedirectURIs: append([]string{}, c.RedirectURIs...), Grants: []string{},
-		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Account: c.Account, Disabled: !c.DisabledAt.IsZero(),
+		Scopes: append([]string{}, c.Scope.Names()...), Public: c.Public, Introspect: c.Introspect, Consent: c.Consent(), Account: c.Account, Platform: c.Platform, Disabled: !c.DisabledAt.IsZero(),
 	}
 	for _, g := range c.Grants {
 		shown.Grants = append(shown.Grants, string(g))
@@ -46,6 +47,7 @@ func (s *Server) createClient(w http.ResponseWriter, r *http.Request) error {
 		Introspect   bool     `json:"introspect"`
 		Consent      string   `json:"consent"`
 		Account      string   `json:"account"`
+		Platform     bool     `json:"platform"`
 	}
 	if err := readAdminBody(w, r, &asked); err != nil {
 		return err

@@ -18,13 +18,15 @@ func (s *Server) bearer(need store.Scope, next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		h := w.Header()
 		h["Cache-Control"], h["Vary"] = web.HeaderPrivate, web.HeaderVary
-		p, err := s.findPrincipal(r)
+		p, err := s.authorize(r, need)
+		if p.ClientID != "" {
+			web.Note(r.Context(), slog.String("client_id", p.ClientID), slog.String("user_id", p.UserID), slog.String("account_id", p.Account))
+		}
 		if err != nil {
 			return err
 		}
-		web.Note(r.Context(), slog.String("client_id", p.ClientID), slog.String("user_id", p.UserID), slog.String("account_id", p.Account))
-		if !p.Allows(need) {
-			return web.InsufficientScope(need)
+		if p.Platform || len(r.Header[web.AccountHeader]) > 0 {
+			h[web.AccountHeader] = []string{p.Account} // so that a caller can see where it acted
 		}
 		web.NotePrincipal(r.Context(), &p)
 		return next(w, r)
@@ -42,7 +44,7 @@ func (s *Server) findPrincipal(r *http.Request) (store.Principal, error) {
 		return store.Principal{}, web.InvalidToken()
 	}
 	p, err := s.site.Store.FindPrincipal(r.Context(), token)
-	if errors.Is(err, record.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) || err == nil && p.Platform && !s.site.AdmitsPlatform(r) {
 		return store.Principal{}, web.InvalidToken()
 	}
 	return p, err

@@ -2,7 +2,8 @@
 // endpoints, and the OpenAPI description of all that is public.
 //
 // Mount in server.go lists the routes. bearer in bearer.go admits a request if its token is
-// active and has the scope, and puts the token's principal into the context. The handler
+// active and has the scope, and puts the token's principal into the context, with the account
+// for which a platform client acts (acting.go). The handler
 // parses the query and the body, calls one method of the store with the principal's account,
 // and sends the result within the account's share of memory.
 //

@@ -48,6 +48,9 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, owner stri
 	}
 	defer watch.Close()
 	st := &EventStream{S: s, W: w, R: r, Controller: http.NewResponseController(w), Owner: owner, Filter: q.Filter, Watch: watch, Alive: alive}
+	if p := web.FactsFrom(r.Context()).Principal; p != nil {
+		st.wary = p.Platform
+	}
 	s.noteCursor(w, q)
 	if err := st.Begin(); err != nil {
 		return err
@@ -111,6 +114,7 @@ type EventStream struct {
 	backfill   *eventlog.Span            // not yet reported
 	backfills  map[string]*eventlog.Span // those of the accounts, in the feed
 	Alive      func() error
+	wary       bool                                                    // a platform client reads: its access is checked before each frame
 	Row        func(dst []byte, p record.Position, wire []byte) []byte // frame of an event; nil for the whole event
 }
 
@@ -163,21 +167,17 @@ func (st *EventStream) Run() error {
 	defer heartbeat.Stop()
 	for {
 		more, err := st.forward()
-		if errors.Is(err, errAccessEnded) {
-			return st.End(EndTokenExpired)
-		}
 		var again <-chan time.Time
 		if errors.Is(err, record.ErrAway) {
 			again, err = time.After(streamRetry), nil
 		}
-		if err != nil {
-			return err
-		}
-		if more && !st.S.isDraining() {
-			if err := st.beatWhen(heartbeat.C); err != nil {
-				return err
+		if err == nil && more && !st.S.isDraining() {
+			if err = st.beatWhen(heartbeat.C); err == nil {
+				continue
 			}
-			continue
+		}
+		if err != nil {
+			return st.ended(err)
 		}
 		select {
 		case <-st.Watch.Changed():
@@ -190,14 +190,25 @@ func (st *EventStream) Run() error {
 			return nil
 		}
 		if err != nil {
-			return err
+			return st.ended(err)
 		}
 	}
+}
+
+// ended tells the reader that its access has ended, if that is the error.
+func (st *EventStream) ended(err error) error {
+	if errors.Is(err, errAccessEnded) {
+		return st.End(EndTokenExpired)
+	}
+	return err
 }
 
 // beat sends a heartbeat and the position. A reader whose filter matches nothing thus
 // resumes where the stream has come to, and not from a position that retention has passed.
 func (st *EventStream) beat() error {
+	if err := st.mayRead(); err != nil && !errors.Is(err, record.ErrAway) {
+		return err
+	}
 	return st.send(st.appendPosition([]byte(heartbeatFrame), st.at))
 }
 
@@ -215,6 +226,15 @@ func (st *EventStream) beatWhen(due <-chan time.Time) error {
 // errAccessEnded means that the caller may no longer read.
 var errAccessEnded = errors.New("the access has ended")
 
+// mayRead checks the caller's access.
+func (st *EventStream) mayRead() error {
+	denied := st.Alive()
+	if denied != nil && web.AsProblem(denied).Status < http.StatusInternalServerError {
+		return errAccessEnded
+	}
+	return denied
+}
+
 // forward sends what is new and reports whether more follows. It checks the access after
 // it has read, or it might send what was recorded after the access ended.
 func (st *EventStream) forward() (more bool, err error) {
@@ -222,24 +242,25 @@ func (st *EventStream) forward() (more bool, err error) {
 	defer buffer.Release()
 	d := &web.FactsFrom(st.R.Context()).Lease
 	defer d.Keep(web.AnswerBudget, 0)
-	var ends []int
+	type frame struct {
+		end int
+		at  record.Position
+	}
+	var frames []frame
 	filter := st.Filter
 	if filter.Fits = eventlog.UpTo(web.AnswerSizeFree); d.Try(web.AnswerBudget, streamSizeMax) {
 		filter.Fits = eventlog.UpTo(streamSizeMax)
 	}
 	filter.Row = func(dst []byte, p record.Position, wire []byte) []byte {
 		dst = st.appendFrame(dst, p, wire)
-		ends = append(ends, len(dst))
+		frames = append(frames, frame{len(dst), p})
 		return dst
 	}
 	st.takeBackfill()
 	page, err := st.S.site.Store.Events.ListEvents(st.R.Context(), st.Owner, filter, buffer.B)
 	buffer.B = page.Data
-	if denied := st.Alive(); denied != nil {
-		if web.AsProblem(denied).Status < http.StatusInternalServerError {
-			return false, errAccessEnded
-		}
-		return false, denied
+	if err := st.mayRead(); err != nil {
+		return false, err
 	}
 	if err := st.tellBackfill(); err != nil {
 		return false, err
@@ -256,11 +277,17 @@ func (st *EventStream) forward() (more bool, err error) {
 		return false, err
 	}
 	sent := 0
-	for _, end := range ends {
-		if err := st.write(page.Data[sent:end]); err != nil {
+	for i, f := range frames {
+		if st.wary && i > 0 {
+			if err := st.mayRead(); err != nil {
+				st.moveTo(frames[i-1].at)
+				return false, err
+			}
+		}
+		if err := st.write(page.Data[sent:f.end]); err != nil {
 			return false, err
 		}
-		sent = end
+		sent = f.end
 	}
 	next := page.Next
 	if !page.More && page.Version.Head.Compare(next) > 0 {
@@ -339,13 +366,10 @@ func (st *EventStream) send(frame []byte) error {
 	return st.Controller.Flush()
 }
 
-// aliveToken ends a stream with its access token.
+// aliveToken ends a stream with its access token, or with the account for which it acts.
 func (s *Server) aliveToken(r *http.Request, need store.Scope) func() error {
 	return func() error {
-		p, err := s.findPrincipal(r)
-		if err == nil && !p.Allows(need) {
-			err = web.InsufficientScope(need)
-		}
+		_, err := s.authorize(r, need)
 		return err
 	}
 }

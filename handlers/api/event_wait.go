@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"tollhouse/handlers/web"
@@ -16,14 +17,66 @@ const (
 	LiveRetryAfter = "5" // seconds
 )
 
-// WatchEvents watches an account's log, within the account's limit.
+// WatchEvents watches an account's log, within the limit of the account, or of the platform
+// client that acts for it.
 func (s *Server) WatchEvents(ctx context.Context, owner string) (*eventlog.Watch, error) {
-	watch, err := s.site.Store.Events.WatchEvents(ctx, owner)
+	var ended func()
+	if p := web.FactsFrom(ctx).Principal; p != nil && p.Platform {
+		var err error
+		if ended, err = s.BeginWaiting(p.ClientID); err != nil {
+			return nil, err
+		}
+	}
+	watch, err := s.site.Store.Events.WatchEventsFor(ctx, owner, ended)
 	if errors.Is(err, eventlog.ErrTooManyWatches) {
-		return nil, web.NewProblem(http.StatusTooManyRequests, "too_many_requests", "Too many requests of this account are waiting for events. Close some of them, or try again in "+LiveRetryAfter+" seconds.").
-			With("Retry-After", LiveRetryAfter).Because(err)
+		return nil, tooManyWait("account").Because(err)
 	}
 	return watch, err
+}
+
+// waitingMax bounds the waiting requests of a platform client, for all accounts together.
+const waitingMax = 64
+
+// BeginWaiting counts a request of a platform client that waits until ended is called. It
+// refuses what is one too many.
+func (s *Server) BeginWaiting(client string) (ended func(), err error) {
+	ended, ok := s.waiting.begin(client)
+	if !ok {
+		return nil, tooManyWait("client")
+	}
+	return ended, nil
+}
+
+func tooManyWait(whose string) *web.Problem {
+	return web.NewProblem(http.StatusTooManyRequests, "too_many_requests", "Too many requests of this %s are waiting for events. Close some of them, or try again in "+LiveRetryAfter+" seconds.", whose).
+		With("Retry-After", LiveRetryAfter)
+}
+
+// atOnce counts what goes on at the same time, by who does it. It is safe for concurrent use.
+type atOnce struct {
+	most int
+
+	mu sync.Mutex
+	of map[string]int
+}
+
+func newAtOnce(most int) *atOnce { return &atOnce{most: most, of: map[string]int{}} }
+
+// begin counts one more until ended is called, or reports that there are enough.
+func (a *atOnce) begin(who string) (ended func(), ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[who] == a.most {
+		return nil, false
+	}
+	a.of[who]++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.of[who]--; a.of[who] == 0 {
+			delete(a.of, who)
+		}
+	}, true
 }
 
 // StayOpen prepares a request that waits. It reads the body first, within the usual

@@ -35,7 +35,7 @@ func (s *Server) patchResource(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, change func(context.Context, eventlog.ResourceChange, snapshot.Value) (eventlog.Changed, error), mediaTypes ...string) error {
-	c, err := parseResourceChange(r)
+	c, err := s.parseResourceChange(r)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *Server) deleteResource(w http.ResponseWriter, r *http.Request) error {
 	if refused := refuseQuery(r); refused != nil {
 		return refused
 	}
-	c, err := parseResourceChange(r)
+	c, err := s.parseResourceChange(r)
 	if err != nil {
 		return err
 	}
@@ -178,11 +178,12 @@ func parseResourceQuery(raw string) (after string, limit int, refused *web.Probl
 }
 
 // parseResourceChange parses a change without its body.
-func parseResourceChange(r *http.Request) (eventlog.ResourceChange, error) {
+func (s *Server) parseResourceChange(r *http.Request) (eventlog.ResourceChange, error) {
 	p := web.PrincipalFrom(r.Context())
-	c := eventlog.ResourceChange{
-		Owner: p.Account, Kind: web.PathParam(r, "kind"), ID: web.PathParam(r, "id"),
-		Source: Actor(p), Location: "api",
+	c := eventlog.ResourceChange{Owner: p.Account, Kind: web.PathParam(r, "kind"), ID: web.PathParam(r, "id")}
+	c.Source, c.Location = sourceOf(r, p)
+	if p.Platform {
+		c.Acting = s.site.Store.LiveIn(p)
 	}
 	if !eventlog.IsKind(c.Kind) {
 		return c, web.InvalidParameter("kind", eventlog.KindRule+".")
@@ -276,5 +277,5 @@ func resourceProblem(err error) error {
 	case errors.Is(err, record.ErrPrecondition):
 		return web.NewProblem(http.StatusPreconditionFailed, "precondition_failed", "The resource does not meet If-Match or If-None-Match; read it again and retry.").Because(err)
 	}
-	return err
+	return actingProblem(err)
 }

@@ -29,6 +29,8 @@ type Server struct {
 	Webhooks     Webhooks
 	webhookRules *target.Rules
 	webhookTests *webhookTests
+
+	waiting *atOnce // requests of platform clients, by client
 }
 
 // New returns a Server. It starts nothing.
@@ -38,7 +40,7 @@ func New(site *web.Site, c Config) *Server {
 	}
 	return &Server{
 		site: site, Kept: NewKeptPages(), Draining: make(chan struct{}), HeartbeatEvery: HeartbeatEvery, SearchFor: searchFor,
-		Webhooks: c.Webhooks, webhookRules: c.WebhookRules, webhookTests: newWebhookTests(site.Store.Now),
+		Webhooks: c.Webhooks, webhookRules: c.WebhookRules, webhookTests: newWebhookTests(site.Store.Now), waiting: newAtOnce(waitingMax),
 	}
 }
 

@@ -44,7 +44,8 @@ func (s *Server) ofTenant(need store.Scope, h webhookHandler) web.Handler {
 		p := web.PrincipalFrom(r.Context())
 		c := s.operatorCall(w, r)
 		c.alive = s.aliveToken(r, need)
-		c.by.Account, c.by.Owner, c.by.Name, c.by.Live = p.Account, p.WebhookOwner(), Actor(p), s.site.Store.LiveIn(p)
+		c.by.Account, c.by.Owner, c.by.Platform, c.by.Live = p.Account, p.WebhookOwner(), p.Platform, s.site.Store.LiveIn(p)
+		c.by.Name, c.by.Location = sourceOf(r, p)
 		return h(c)
 	})
 }
@@ -173,8 +174,6 @@ func WebhookProblem(err error) error {
 		return web.NewProblem(http.StatusConflict, "limit_reached", "The %s has %d webhook endpoints, the most it may have.", of, limit.Max).Because(err)
 	case errors.As(err, &secrets):
 		return conflict("The endpoint already has %d active secrets; the next one expires at %s. With `overlap` 0 the others end immediately.", webhook.SecretsMax, secrets.Ends.UTC().Format(time.RFC3339))
-	case errors.Is(err, record.ErrRevoked):
-		return web.InvalidToken().Because(err)
 	case errors.Is(err, webhook.ErrNoHead):
 		return conflict("No event is failing, so there is nothing to skip.")
 	case errors.Is(err, webhook.ErrTooMany):
@@ -192,5 +191,5 @@ func WebhookProblem(err error) error {
 	case errors.Is(err, record.ErrNotFound):
 		return web.NewProblem(http.StatusNotFound, "not_found", "The webhook endpoint does not exist.").Because(err)
 	}
-	return err
+	return actingProblem(err)
 }

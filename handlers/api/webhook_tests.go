@@ -21,31 +21,15 @@ const (
 type webhookTests struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	last    *lru.Cache[string, []time.Time] // by id, the latest tests
-	sending map[string]int                  // by account
+	mu   sync.Mutex
+	last *lru.Cache[string, []time.Time] // by id, the latest tests
+	// sending are those of each account, and of each platform client for an account: a test
+	// waits for its receiver, and holds a slot of the sender meanwhile.
+	sending *atOnce
 }
 
 func newWebhookTests(now func() time.Time) *webhookTests {
-	return &webhookTests{now: now, last: web.NewLRU[string, []time.Time](webhookTestersMax), sending: map[string]int{}}
-}
-
-// begin admits a test of an account until end is called, or reports that enough are being
-// sent: a test waits for its receiver, and holds a slot of the sender meanwhile.
-func (t *webhookTests) begin(account string) (end func(), ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.sending[account] == WebhookTestsAtOnce {
-		return nil, false
-	}
-	t.sending[account]++
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.sending[account]--; t.sending[account] == 0 {
-			delete(t.sending, account)
-		}
-	}, true
+	return &webhookTests{now: now, last: web.NewLRU[string, []time.Time](webhookTestersMax), sending: newAtOnce(WebhookTestsAtOnce)}
 }
 
 // take admits a test, or returns how long to wait. A clock that was set back admits it.

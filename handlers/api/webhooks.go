@@ -251,7 +251,16 @@ func (s *Server) SendTest(w http.ResponseWriter, r *http.Request, by webhook.By,
 	if s.Webhooks == nil {
 		return WebhookTest{}, web.NewProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "This process sends no webhooks, so it cannot send a test.")
 	}
-	end, ok := s.webhookTests.begin(e.Account)
+	sender := e.Account
+	if by.Platform {
+		sender += " " + by.Client
+		ended, err := s.BeginWaiting(by.Client)
+		if err != nil {
+			return WebhookTest{}, err
+		}
+		defer ended()
+	}
+	end, ok := s.webhookTests.sending.begin(sender)
 	if !ok {
 		return WebhookTest{}, web.NewProblem(http.StatusTooManyRequests, "too_many_requests", "%d tests of the account are being sent. %s", WebhookTestsAtOnce, web.TryAgainIn("5")).With("Retry-After", "5")
 	}

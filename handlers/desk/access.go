@@ -55,10 +55,11 @@ func (s *Server) access(v *visit) error {
 	if len(list) > deskPageSize {
 		shown.NextBrowsers = query + "&session_after=" + list[deskPageSize-1].Name()
 	}
+	_, each := p.Values["account"] // empty for a client that acts for any
 	switch {
 	case unknownUser || clientName != "" && len(clients) == 0:
 		shown.Access = v.accessList(nil)
-	case clientName != "" && (userName != "" || want.Account != ""):
+	case clientName != "" && (userName != "" || each):
 		shown.Access, err = v.familyPage(want, clients, p, query+"&account="+api.Escaped(want.Account))
 	default:
 		shown.Access, shown.TooMany, err = v.accessPage(want, clients, p, query)

@@ -64,7 +64,7 @@ func (s *Server) clients(v *visit) error {
 func (v *visit) listedClient(c store.Client, used time.Time) views.ListedClient {
 	grants := admin.ShowClient(c).Grants
 	return views.ListedClient{
-		ID: c.ID, Name: c.Name, URL: below(clientsPath, c.ID), Public: c.Public, UsualGrants: slices.Equal(grants, userGrants), Grants: grants,
+		ID: c.ID, Name: c.Name, URL: below(clientsPath, c.ID), Public: c.Public, Platform: c.Platform, UsualGrants: slices.Equal(grants, userGrants), Grants: grants,
 		Scopes: c.Scope.Names(), Used: v.momentOrNever(used), Disabled: !c.DisabledAt.IsZero(),
 	}
 }
@@ -215,10 +215,20 @@ func (v *visit) clientCurl(c store.Client, sec string) string {
 	if c.Allows(store.GrantPassword) {
 		return base + " -d grant_type=password -d username=NAME -d password=PASSWORD"
 	}
-	if c.Account != "" {
+	if c.Account != "" || c.Platform {
 		return base + " -d grant_type=client_credentials"
 	}
 	return base + " -d grant_type=authorization_code -d code=CODE --data-urlencode redirect_uri=URI"
+}
+
+// changeableClient is the client in the path, unless it is a platform client: who may use the
+// desk may not widen it, nor enable what the machine has disabled.
+func (v *visit) changeableClient() (store.Client, error) {
+	c, err := v.clientOf()
+	if err == nil && c.Platform {
+		err = web.NewProblem(http.StatusForbidden, "protected", "A platform client is changed on the machine only.")
+	}
+	return c, err
 }
 
 func (v *visit) clientOf() (store.Client, error) {
@@ -265,6 +275,10 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked) er
 		Client: v.listedClient(c, used[0]), Created: web.Moment(c.CreatedAt, v.now), Form: asked.form(), Access: v.accessOn(granted, "/desk/access?client="+api.Escaped(c.ID)),
 		Once: v.onceField(), Curl: v.clientCurl(c, "$SECRET"), DeleteCommand: v.s.oauth.Command("tollhouse client delete " + web.ShellOperand(c.ID)),
 	}
+	if c.Platform {
+		id := web.ShellOperand(c.ID)
+		p.Commands = v.s.oauth.Command("tollhouse client update --scope SCOPE " + id + "\ntollhouse client enable " + id + "\ntollhouse client delete " + id)
+	}
 	if p.Audit, err = v.auditList(admin.AuditSearch{Client: c.ID}, 10); err != nil {
 		return err
 	}
@@ -276,7 +290,7 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked) er
 
 // updateClient is POST /desk/clients/:id.
 func (s *Server) updateClient(v *visit) error {
-	c, err := v.clientOf()
+	c, err := v.changeableClient()
 	if err != nil {
 		return err
 	}
@@ -330,7 +344,7 @@ func (s *Server) disableClient(v *visit) error {
 
 // enableClient is POST /desk/clients/:id/enable.
 func (s *Server) enableClient(v *visit) error {
-	c, err := v.clientOf()
+	c, err := v.changeableClient()
 	if err != nil {
 		return err
 	}

@@ -86,45 +86,11 @@ func (s *Server) PathFor(r *http.Request, u store.User) string {
 	return web.DeskPath
 }
 
-// IsPrivate reports whether a password may travel over the request's connection: the
-// public URL is https, or the request stays on this machine.
-func (s *Server) IsPrivate(r *http.Request) bool {
-	return s.site.CookiesOf(r).Secure || web.FactsFrom(r.Context()).Source.IsLoopback() && !s.hidesSource(r) && web.IsLoopbackHost(strings.ToLower(web.HostWithoutPort(r.Host)))
-}
-
 // Admits reports whether an operator may open the desk with such a request: it brings
 // no other credentials, its source is in one of the networks, and a password may travel.
 // A hidden source is in no network.
 func (s *Server) Admits(r *http.Request) bool {
-	if !s.isOn || len(r.Header.Values("Authorization")) > 0 || !s.IsPrivate(r) {
-		return false
-	}
-	if s.config.From == nil {
-		return true
-	}
-	source := web.FactsFrom(r.Context()).Source
-	if s.hidesSource(r) {
-		return false
-	}
-	for _, network := range s.config.From {
-		if network.Contains(source) {
-			return true
-		}
-	}
-	return false
-}
-
-// hidesSource reports whether a proxy passed the request on and its source is unknown:
-// the proxy is not trusted, or it does not name the source by an address.
-func (s *Server) hidesSource(r *http.Request) bool {
-	if !web.IsForwarded(r) {
-		return false
-	}
-	if !s.site.Proxies.IsTrusted(web.PeerAddr(r.RemoteAddr)) {
-		return true
-	}
-	source, unreadable := s.site.Proxies.Follow(strings.Join(r.Header.Values("X-Forwarded-For"), ","))
-	return !source.IsValid() || unreadable != ""
+	return s.isOn && len(r.Header.Values("Authorization")) == 0 && s.site.IsPrivate(r) && s.site.IsFrom(r, s.config.From)
 }
 
 // visit is one request for a page of the desk.

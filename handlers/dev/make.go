@@ -104,9 +104,14 @@ func (d Token) IssueBy(ctx context.Context, s *store.Store, demo *web.Demo, by s
 	if err != nil {
 		return store.Issued{}, unknownParty(err, "client_id", "client")
 	}
-	user, err := s.FindUser(ctx, textOr(d.Username, demo.Username))
-	if err != nil {
-		return store.Issued{}, unknownParty(err, "username", "user")
+	var user store.User // none of a platform client
+	if !client.Platform {
+		user, err = s.FindUser(ctx, textOr(d.Username, demo.Username))
+		if err != nil {
+			return store.Issued{}, unknownParty(err, "username", "user")
+		}
+	} else if err := d.ofPlatform(); err != nil {
+		return store.Issued{}, err
 	}
 	scope, err := oauth.GrantScope(client, d.Scope)
 	if err != nil {
@@ -133,6 +138,16 @@ func (d Token) IssueBy(ctx context.Context, s *store.Store, demo *web.Demo, by s
 		return store.Issued{}, web.NewProblem(http.StatusConflict, "conflict", "The client or the user is disabled.").Because(err)
 	}
 	return issued, err
+}
+
+// ofPlatform refuses what a token of a platform client does not have.
+func (d Token) ofPlatform() error {
+	for member, given := range map[string]bool{"username": d.Username != nil, "refresh_token": d.RefreshToken != nil, "refresh_expires_in": d.RefreshExpiresIn != nil} {
+		if given {
+			return web.InvalidRequest("A platform client acts without users and has no refresh token; leave out %s.", member).On(member)
+		}
+	}
+	return nil
 }
 
 func unknownParty(err error, param, noun string) error {

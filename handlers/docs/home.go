@@ -86,7 +86,7 @@ func (s *Server) homeOfUser(r *http.Request, session *web.BrowserSession, props 
 		return nil
 	}
 	if !s.desk.Admits(r) {
-		props.DeskUnsafe = !s.desk.IsPrivate(r)
+		props.DeskUnsafe = !s.site.IsPrivate(r)
 		return nil
 	}
 	props.DeskURL = web.DeskPath

@@ -40,7 +40,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	found, err := s.site.Store.Introspect(r.Context(), client, request.params.Value("token"))
-	if errors.Is(err, record.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) || err == nil && found.Platform && !s.site.HasPlatform() {
 		web.WriteJSON(w, http.StatusOK, map[string]bool{"active": false})
 		return nil
 	}

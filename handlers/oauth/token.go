@@ -35,6 +35,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if client.Platform && !s.site.AdmitsPlatform(r) {
+		return web.UnauthorizedClient("Platform clients cannot be used here; the operator can allow it with --platform and --platform-from, and never over plain http from elsewhere.")
+	}
 	grant, err := s.grantOf(client, request.params)
 	if err != nil {
 		return err

@@ -103,12 +103,21 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p web.Pa
 
 // clientGrant is RFC 6749 §4.4: the client acts for its account without a user.
 func (s *Server) clientGrant(ctx context.Context, client store.Client, p web.Params) (store.Issued, error) {
-	scope, err := GrantScope(client, p.Value("scope"))
+	account, err := accountAsked(client, p)
 	if err != nil {
 		return store.Issued{}, err
 	}
-	issued, err := s.site.Store.IssueForClient(ctx, web.By(ctx), client, scope)
+	scope, err := GrantScope(client, p.Value("scope"))
+	if err == nil && client.Platform && account != "" {
+		scope, err = boundScope(client, scope, p.Value("scope") == "")
+	}
+	if err != nil {
+		return store.Issued{}, err
+	}
+	issued, err := s.site.Store.IssueForClient(ctx, web.By(ctx), client, account, scope)
 	switch {
+	case errors.Is(err, store.ErrUnknownAccount):
+		return store.Issued{}, web.InvalidRequest("The account does not exist.").On(accountParam).Because(err)
 	case errors.Is(err, store.ErrTooOften):
 		return store.Issued{}, tooOften("The client requests tokens too often", store.ClientGrantEvery).Because(err)
 	case errors.Is(err, record.ErrDisabled):
@@ -120,6 +129,44 @@ func (s *Server) clientGrant(ctx context.Context, client store.Client, p web.Par
 			"This client has no account; set one with tollhouse client update --account.").Because(err)
 	}
 	return issued, err
+}
+
+const accountParam = "account"
+
+// accountAsked returns the account to which a token of a platform client is to be bound, or "":
+// it then acts for the account that each request names. Unlike other parameters an empty one
+// does not count as absent (RFC 6749 §3.2), because the token would act for all accounts.
+func accountAsked(client store.Client, p web.Params) (account string, err error) {
+	if refused := p.RefuseRepeated(accountParam); refused != nil {
+		return "", refused
+	}
+	account, given := p.Values[accountParam]
+	switch {
+	case !given:
+	case !client.Platform && account != client.Account:
+		return "", web.InvalidRequest("The client acts for another account.").On(accountParam)
+	case !client.Platform:
+	case !client.Scope.Covers(store.ScopeAccountsAct):
+		return "", web.UnauthorizedClient("The client may not act for an account; it lacks the scope " + store.ScopeAccountsAct.String() + ".")
+	case record.CheckAccountID(account) != nil:
+		return "", web.InvalidRequest("The parameter account must be the id of an account.").On(accountParam)
+	}
+	return account, nil
+}
+
+// boundScope returns the scope of a token that is bound to one account: data scopes, all that
+// the client has if the request names none.
+func boundScope(client store.Client, scope store.Scope, unstated bool) (store.Scope, error) {
+	if unstated {
+		scope &= store.ScopeData
+	}
+	switch {
+	case scope == 0:
+		return 0, web.InvalidScope("The client has no data scope, so it cannot get a token for one account.")
+	case scope&store.ScopePlatform != 0:
+		return 0, web.InvalidScope("A token for one account cannot have the scope %s.", scope&store.ScopePlatform)
+	}
+	return scope, nil
 }
 
 func tooOften(what string, every time.Duration) *web.Problem {

@@ -93,10 +93,14 @@ func PathParam(r *http.Request, name string) string {
 	return FactsFrom(r.Context()).Params.ByName(name)
 }
 
-// NotePrincipal records whose access token a request has; its account is charged from then on.
+// NotePrincipal records whose access token a request has; its account is charged from then on,
+// or the platform client.
 func NotePrincipal(ctx context.Context, p *store.Principal) {
 	f := FactsFrom(ctx)
-	f.Principal, f.Lease.account = p, p.Account
+	f.Principal, f.Lease.holder = p, holder{account: p.Account}
+	if p.Platform {
+		f.Lease.holder = holder{client: p.ClientID}
+	}
 }
 
 // PrincipalFrom returns the principal of the access token. It panics on routes

@@ -20,9 +20,6 @@ const (
 	corsAllowOrigin  = "Access-Control-Allow-Origin"
 	corsAllowMethods = "Access-Control-Allow-Methods"
 	corsAllowHeaders = "Access-Control-Allow-Headers"
-
-	// corsNeverAllowed is for programs on servers: a page is not trusted to name an account.
-	corsNeverAllowed = "Tollhouse-Account"
 )
 
 // setCORS sets the CORS headers of a path, whatever the answer will be, so that a page can
@@ -86,14 +83,15 @@ func allowOrigin(w http.ResponseWriter, r *http.Request, origin, methods string)
 	h.Set("Access-Control-Max-Age", corsKeptSeconds)
 }
 
-// namesAsked lists the headers that a preflight asks for.
+// namesAsked lists the headers that a preflight asks for, without that of programs on
+// servers: a page is not trusted to name an account.
 func namesAsked(r *http.Request) []string {
 	names := strings.Split(strings.Join(r.Header.Values("Access-Control-Request-Headers"), ","), ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
 	return slices.DeleteFunc(names,
-		func(name string) bool { return name == "" || strings.EqualFold(name, corsNeverAllowed) })
+		func(name string) bool { return name == "" || strings.EqualFold(name, AccountHeader) })
 }
 
 // isAllowedPreflight reports whether a page's next request may be sent, also to an address

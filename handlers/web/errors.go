@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,7 +194,7 @@ func AsProblem(err error) *Problem {
 			"The outcome is unknown; check before retrying.").Because(err)
 	case errors.Is(err, store.ErrProtected):
 		return NewProblem(http.StatusForbidden, "protected",
-			"Only the machine may change an operator, or a client that may introspect.").Because(err)
+			"Only the machine may change an operator, a platform client, or a client that may introspect.").Because(err)
 	case errors.Is(err, record.ErrPrecondition):
 		return NewProblem(http.StatusPreconditionFailed, "precondition_failed",
 			"It does not meet If-Match; read it again and retry.").Because(err)
@@ -248,7 +249,7 @@ func forOperator(h Handler) Handler {
 // InvalidValue explains a value that the store refused. The store's text may quote
 // the value.
 func InvalidValue(bad *record.InvalidError) *Problem {
-	p := NewProblem(http.StatusBadRequest, "invalid_request", "%s", Sentence(bad.Reason, bad.Field)).On(bad.Field)
+	p := NewProblem(http.StatusBadRequest, cmp.Or(bad.Code, "invalid_request"), "%s", Sentence(bad.Reason, bad.Field)).On(bad.Field)
 	if bad.Hint != "" {
 		p.Extra = map[string]any{"hint": bad.Hint}
 	}

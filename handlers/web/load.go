@@ -67,11 +67,15 @@ type pool struct {
 	freed    chan struct{} // closed and replaced when something is released
 }
 
-// owner is charged: a network or an account.
+// owner is charged: a network, or whoever has the access token.
 type owner struct {
 	network netip.Prefix
-	account string
+	holder
 }
+
+// holder of an access token is an account, or a platform client: what it does for an account
+// must not use up the account's share.
+type holder struct{ account, client string }
 
 func newLoad(memory int64) *load {
 	if memory == 0 {
@@ -93,7 +97,7 @@ type Lease struct {
 	load       *load // nil on the admin socket, which is unbounded
 	connection Connection
 	source     netip.Addr
-	account    string
+	holder     holder
 	unshared   bool // the source stands for many callers
 	held       [budgetCount]int64
 	Refused    bool // a page had to end early
@@ -111,7 +115,7 @@ type Lease struct {
 func (d *Lease) owners(b budget, size int64) iter.Seq2[owner, int64] {
 	return func(yield func(owner, int64) bool) {
 		if b != streamBudget && b != strangersBodyBudget {
-			yield(owner{account: d.account}, size/accountPart)
+			yield(owner{holder: d.holder}, size/accountPart)
 			return
 		}
 		for n := range throttle.Networks(d.source) {

@@ -170,7 +170,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // part.
 func readCharged(ctx context.Context, from io.Reader, d *Lease) ([]byte, error) {
 	b := strangersBodyBudget
-	if d.account != "" {
+	if d.holder != (holder{}) {
 		b = bodyBudget
 	}
 	body := make([]byte, 0, bodySizeFirst)

@@ -62,7 +62,7 @@ var (
 	headerNoReferrer = []string{"no-referrer"}
 	headerNoStore    = []string{"no-store"}
 	HeaderPrivate    = []string{"private, no-cache"}
-	HeaderVary       = []string{"Authorization, Accept, Accept-Encoding"}
+	HeaderVary       = []string{"Authorization, Accept, Accept-Encoding, Tollhouse-Account"}
 	headerAnyOrigin  = []string{corsAnyOrigin}
 	headerExposed    = []string{corsExposed}
 	HeaderPollAfter  = []string{"1"} // seconds

@@ -23,7 +23,8 @@ type Config struct {
 	Log            *slog.Logger
 	Version        string
 	Demo           *Demo
-	Testers        bool // whether this is dev, with the testers' controls
+	Platform       *Platform // nil: platform clients get no token, and theirs are refused
+	Testers        bool      // whether this is dev, with the testers' controls
 	InstanceName   string
 	Logo           []byte
 	Shared         bool
@@ -39,6 +40,7 @@ type Demo struct {
 	Username, Password, Account         string
 	Operator                            bool   // whether the user is one
 	WebhookEndpoint, WebhookSecret      string // of the endpoint of --webhook-to or the seed file, or ""
+	PlatformClientID, PlatformSecret    string // of the first platform client, or ""
 	// AutoLogin is the user that browsers are signed in as automatically, or "".
 	AutoLogin string
 	// AutoConsent grants every consent without asking.
@@ -62,6 +64,7 @@ type Site struct {
 	port      string // "" if it names none
 	origin    string // its scheme, host and port
 	hosts     *Hosts // further ones, or nil
+	platform  *Platform
 	cookies   cookieJar
 	Origins   *http.CrossOriginProtection
 	Proxies   *proxies
@@ -95,6 +98,7 @@ func New(c Config) *Site {
 		port:      c.PublicURL.Port(),
 		origin:    c.PublicURL.Scheme + "://" + strings.ToLower(c.PublicURL.Host),
 		hosts:     c.Hosts,
+		platform:  c.Platform,
 		cookies:   newCookieJar(c.PublicURL),
 		Origins:   http.NewCrossOriginProtection(),
 		Proxies:   &proxies{trusted: c.TrustedProxies, log: c.Log},

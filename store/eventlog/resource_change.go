@@ -23,6 +23,10 @@ type ResourceChange struct {
 	Source    string // who acts
 	Location  string // where the change comes from
 	Condition Condition
+	// Acting is for a platform client. It is called within the transaction and checks that the
+	// client may act for the account, which is then not created: a change that arrives late must
+	// not bring an erased account back. What platform clients write counts for no account.
+	Acting func(r kv.Reader) error
 }
 
 // Condition is the state that a resource must be in (RFC 9110 §13.1). The zero
@@ -201,8 +205,12 @@ func (c ResourceChange) event(before snapshot.Value, exists bool, st step) (*New
 func (l *Log) commitChange(ctx context.Context, c ResourceChange, from, to resourceRecord, d *draft) (Changed, error) {
 	tail := secret.NewTail(l.random)
 	var position record.Position
-	err := l.budget.Update(ctx, l.db, c.Owner, func(tx kv.Txn) error {
-		if err := l.ensureAccount(tx, c.Owner); err != nil {
+	charged, open := c.Owner, func(tx kv.Txn) error { return l.ensureAccount(tx, c.Owner) }
+	if c.Acting != nil {
+		charged, open = "", func(tx kv.Txn) error { return c.Acting(tx) }
+	}
+	err := l.budget.Update(ctx, l.db, charged, func(tx kv.Txn) error {
+		if err := open(tx); err != nil {
 			return err
 		}
 		current, err := readResource(tx, c.Owner, c.Kind, c.ID)

@@ -26,6 +26,7 @@ type Watch struct {
 	log      *watchLog
 	owner    string
 	backfill map[string]*Span // by account: events recorded below the head since TakeBackfill; guarded by log.mu
+	ended    func()           // called by Close, of a reader that does not count for the account; or nil
 }
 
 // watchLog holds the live readers of every account in this process.
@@ -40,6 +41,7 @@ type watchLog struct {
 // watchedLog is an account's log that has live readers.
 type watchedLog struct {
 	readers map[*Watch]struct{}
+	counted int // readers that count for the account
 	polled  polled
 }
 
@@ -58,7 +60,13 @@ func (c logChange) isRemoval() bool { return c.raised > 0 && c.backfill == nil }
 // call misses no change. Call Close when done. Errors: ErrTooManyWatches, and the
 // engine's if other processes share it.
 func (l *Log) WatchEvents(ctx context.Context, owner string) (*Watch, error) {
-	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner, backfill: map[string]*Span{}}
+	return l.WatchEventsFor(ctx, owner, nil)
+}
+
+// WatchEventsFor is WatchEvents for a reader that counts elsewhere, unless ended is nil: not
+// among those of the account. Close calls ended, and so does an error.
+func (l *Log) WatchEventsFor(ctx context.Context, owner string, ended func()) (*Watch, error) {
+	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner, backfill: map[string]*Span{}, ended: ended}
 	if !l.watches.add(w) {
 		return nil, ErrTooManyWatches
 	}
@@ -77,8 +85,11 @@ func (l *watchLog) add(w *Watch) bool {
 	if log == nil {
 		log = &watchedLog{readers: map[*Watch]struct{}{}, polled: polled{raised: map[uint64]struct{}{}}}
 	}
-	if len(log.readers) >= watchesMax {
-		return false
+	if w.ended == nil {
+		if log.counted >= watchesMax {
+			return false
+		}
+		log.counted++
 	}
 	if l.logs == nil {
 		l.logs = map[string]*watchedLog{}
@@ -89,6 +100,9 @@ func (l *watchLog) add(w *Watch) bool {
 
 // Close stops the watch.
 func (w *Watch) Close() {
+	if w.ended != nil {
+		w.ended()
+	}
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
 	log := w.log.logs[w.owner]
@@ -96,6 +110,9 @@ func (w *Watch) Close() {
 		return
 	}
 	delete(log.readers, w)
+	if w.ended == nil {
+		log.counted--
+	}
 	if len(log.readers) == 0 {
 		delete(w.log.logs, w.owner)
 	}

@@ -48,6 +48,7 @@ type InvalidError struct {
 	Field  string // the wire name, for example redirect_uris
 	Reason string // a clause without a full stop: "redirect URI is not absolute"
 	Hint   string // the next step, or ""
+	Code   string // of the error on the wire, or "" for that of the endpoint
 }
 
 // Error returns the field and the reason, without the hint.

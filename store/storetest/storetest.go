@@ -210,6 +210,13 @@ func (f *Fixture) Client(t testing.TB, change ...func(*store.ClientSpec)) (store
 	return c, sec
 }
 
+// Platform makes the spec of [Fixture.Client] that of a platform client with those scopes.
+func Platform(scopes ...string) func(*store.ClientSpec) {
+	return func(c *store.ClientSpec) {
+		*c = store.ClientSpec{Name: "Larkspur Platform", Platform: true, Scopes: scopes}
+	}
+}
+
 // The hash of [Password] is computed once, because it is slower than most tests.
 var (
 	quickHasher  = secret.NewQuickHasher()

@@ -282,7 +282,7 @@ func (w *Webhooks) recordEvent(tx kv.Txn, by By, e Endpoint, action string, prev
 	}
 	source, location := "system", "system"
 	if by.hasToken() {
-		source, location = cmp.Or(by.Name, by.User, by.Client), "api"
+		source, location = cmp.Or(by.Name, by.User, by.Client), cmp.Or(by.Location, "api")
 	}
 	p, err := w.Log.AppendEvent(tx, eventlog.NewEvent{
 		Owner: e.Account, Resource: e.ID, Source: source, Location: location, Type: objectKind + "." + action, Object: object, Previous: previous,

@@ -98,6 +98,11 @@ type By struct {
 	Account string
 	Owner          // the authorization of the token; zero for an operator
 	Name    string // of the user or the client, the source of events
+	// Location is that of the events; "" is api.
+	Location string
+	// Platform is a platform client, which acts for the account. What it writes counts for no
+	// account.
+	Platform bool
 	// Live returns record.ErrRevoked if the token is no longer valid; nil if there is none. It is
 	// called within each change: otherwise one that waits for its turn while the token
 	// becomes invalid would leave a push behind.
@@ -121,7 +126,11 @@ func (by By) ending() kv.Class {
 
 // update is the engine's Update for by: what a token changes counts for its account.
 func (w *Webhooks) update(ctx context.Context, by By, fn func(tx kv.Txn) error) error {
-	return w.Budget.Update(ctx, w.db, by.Account, fn)
+	charged := by.Account
+	if by.Platform {
+		charged = ""
+	}
+	return w.Budget.Update(ctx, w.db, charged, fn)
 }
 
 func (by By) mustLive(r kv.Reader) error {
