@@ -44,7 +44,7 @@ func (w answer) text(t testing.TB, member string) string {
 	return text
 }
 
-const clientMembers = "client_id consent disabled grants introspect name public redirect_uris scopes"
+const clientMembers = "client_id consent disabled grants introspect name platform public redirect_uris scopes"
 
 // Promise (RFC 9700): a public client has no secret and never the password grant
 func TestAdminClients(t *testing.T) {

@@ -167,7 +167,7 @@ func TestEventStream(t *testing.T) {
 		t.Parallel()
 		s := l.open(t, "", token, "Accept-Encoding", "gzip")
 		want := map[string]string{
-			"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding",
+			"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding, Tollhouse-Account",
 			"X-Accel-Buffering": "no", "Content-Encoding": "", "No-Gzip-Compression": "", "ETag": "",
 		}
 		for name, value := range want {

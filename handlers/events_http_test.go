@@ -187,7 +187,7 @@ func TestCompression(t *testing.T) {
 			if length := small.Header().Get("Content-Length"); length != "" {
 				t.Errorf("Content-Length = %s, of what was not compressed", length)
 			}
-			if got := small.Header().Values("Vary"); !slices.Equal(got, []string{"Authorization, Accept, Accept-Encoding"}) {
+			if got := small.Header().Values("Vary"); !slices.Equal(got, []string{"Authorization, Accept, Accept-Encoding, Tollhouse-Account"}) {
 				t.Errorf("Vary = %q", got)
 			}
 			if body := gunzip(t, small); !bytes.Equal(body, plain.Body.Bytes()) {

@@ -115,7 +115,7 @@ func TestListEventsHeaders(t *testing.T) {
 	a, token := newGoldenAPI(t)
 	w := a.get("/api/events", token)
 	want := map[string]string{
-		"Content-Type": "application/json", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding",
+		"Content-Type": "application/json", "Cache-Control": "private, no-cache", "Vary": "Authorization, Accept, Accept-Encoding, Tollhouse-Account",
 		"Tollhouse-Poll-After": "1", "X-Content-Type-Options": "nosniff", "Content-Length": strconv.Itoa(w.Body.Len()),
 		"Link": "", "Tollhouse-Notice": "",
 	}

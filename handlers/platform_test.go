@@ -102,7 +102,7 @@ func TestPlatformScopesElsewhere(t *testing.T) {
 	first := h.pair(t)
 	for _, scope := range store.PlatformScopeNames() {
 		a := h.get(t, h.authURL("scope", scope))
-		if got := callback(t, a, http.StatusSeeOther).Query().Get("error"); got != "invalid_scope" {
+		if got := callback(t, a, http.StatusFound).Query().Get("error"); got != "invalid_scope" {
 			t.Errorf("%s at the authorization endpoint: error = %q, want invalid_scope", scope, got)
 		}
 		for name, form := range map[string]url.Values{"password": h.passwordForm(), "refresh": h.refreshForm(first.RefreshToken), "client_credentials": j.form} {
@@ -321,7 +321,7 @@ func TestActingIsRefusedInOrder(t *testing.T) {
 }
 
 // drawnIDs are ids that the server draws.
-var drawnIDs = regexp.MustCompile(`(evt|wep|whsec)_[0-9A-Za-z+/=]+`)
+var drawnIDs = regexp.MustCompile(`(evt|wep|whsec|tollhouse)_[0-9A-Za-z+/=]+`)
 
 // Promise (Platform §2): with accounts:act everything is done as by a client bound to the account;
 // the answer names it, Vary the header, and the log line has client and account

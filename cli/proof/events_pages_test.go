@@ -53,7 +53,7 @@ func protocolOverTheWire(t *testing.T, harriet *reader) {
 		t.Parallel()
 		for _, target := range []string{"/api/events", "/api/events/" + goldenFirst} {
 			h := harriet.get(t, target).header
-			if h.Get("Cache-Control") != "private, no-cache" || h.Get("Vary") != "Authorization, Accept, Accept-Encoding" {
+			if h.Get("Cache-Control") != "private, no-cache" || h.Get("Vary") != "Authorization, Accept, Accept-Encoding, Tollhouse-Account" {
 				t.Errorf("GET %s: %v", target, h)
 			}
 		}
