@@ -46,7 +46,7 @@ func parseActing(h http.Header) (a acting, refused *web.Problem) {
 // authorize returns the principal of the request's access token, with the account for which it
 // acts. Who may not act for accounts learns nothing of them: the account is looked up last.
 func (s *Server) authorize(r *http.Request, need store.Scope) (store.Principal, error) {
-	p, err := s.findPrincipal(r)
+	p, err := s.FindPrincipal(r)
 	if err != nil {
 		return p, err
 	}

@@ -33,8 +33,9 @@ func (s *Server) bearer(need store.Scope, next web.Handler) web.Handler {
 	}
 }
 
-// findPrincipal returns the current principal of the request's access token.
-func (s *Server) findPrincipal(r *http.Request) (store.Principal, error) {
+// FindPrincipal returns the current principal of the request's access token. That of a platform
+// client is refused where such clients may not be used.
+func (s *Server) FindPrincipal(r *http.Request) (store.Principal, error) {
 	text, err := ParseBearer(r)
 	if err != nil {
 		return store.Principal{}, err
