@@ -271,7 +271,7 @@ func TestAnAccountInUseIsNotDeleted(t *testing.T) {
 	if err := f.DeleteAccount(ctx, account); !errors.As(err, &inUse) || !inUse.Clients {
 		t.Errorf("DeleteAccount(with a client bound in the meantime) = %v", err)
 	}
-	if _, err := f.IssueForClient(ctx, store.By{}, must.Get(f.FindClient(ctx, late.ID))(t), store.ScopeUnstated); err != nil {
+	if _, err := f.IssueForClient(ctx, store.By{}, must.Get(f.FindClient(ctx, late.ID))(t), "", store.ScopeUnstated); err != nil {
 		t.Errorf("IssueForClient() after a refused erasure = %v", err)
 	}
 }
