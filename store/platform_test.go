@@ -288,7 +288,7 @@ func TestActingUsesUpNoBudget(t *testing.T) {
 	}
 }
 
-// Promise (Platform §8): two servers agree about platform clients, their tokens and the accounts
+// Promise (Platform §8, §16): two servers agree about platform clients, their tokens and the accounts
 // they act for
 func TestPlatformAtTwoServers(t *testing.T) {
 	onShared(t, func(t *testing.T, a, b grant) {
