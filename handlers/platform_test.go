@@ -509,6 +509,37 @@ func TestTokenForOneAccount(t *testing.T) {
 	wantError(t, h.call(t, access, "GET", apiPath, ""), http.StatusUnauthorized, "invalid_token")
 }
 
+// Promise (Platform §2): accounts:act reads and writes a disabled account, whose users cannot;
+// disabling and revoking end the tokens that are bound to it, and a new one may be had
+func TestActingForADisabledAccount(t *testing.T) {
+	h := parallelHouse(t)
+	p := actsForAll(t, h)
+	all, one := p.access(t), p.access(t, "account", h.account)
+	user := h.pair(t)
+	must.Get(h.DisableAccount(t.Context(), h.account))(t)
+	if h.accessLives(t, user) {
+		t.Error("a token of a user lives")
+	}
+	wantError(t, h.call(t, one, "GET", apiPath, ""), http.StatusUnauthorized, "invalid_token")
+	again := p.access(t, "account", h.account)
+	for id, access := range map[string]string{"c1": all, "c2": again} {
+		wantStatus(t, h.call(t, access, "PUT", "/api/resources/customer/"+id, `{}`, actingFor(h.account)), http.StatusCreated)
+		wantStatus(t, h.call(t, access, "GET", apiPath, "", actingFor(h.account)), http.StatusOK)
+	}
+	must.Get(h.EnableAccount(t.Context(), h.account))(t)
+	wantError(t, h.call(t, one, "GET", apiPath, ""), http.StatusUnauthorized, "invalid_token")
+	must.Get(h.RevokeAccount(t.Context(), h.account))(t)
+	wantError(t, h.call(t, again, "GET", apiPath, ""), http.StatusUnauthorized, "invalid_token")
+	wantStatus(t, h.call(t, all, "GET", apiPath, "", actingFor(h.account)), http.StatusOK)
+	last := p.access(t, "account", h.account)
+	for _, u := range must.Get(h.ListUsers(t.Context(), "", 9))(t) {
+		must.Do(t, h.DeleteUser(t.Context(), u.Username))
+	}
+	must.Do(t, h.DeleteAccount(t.Context(), h.account))
+	must.Get(h.CreateAccount(t.Context(), h.account, ""))(t)
+	wantError(t, h.call(t, last, "GET", apiPath, ""), http.StatusUnauthorized, "invalid_token")
+}
+
 // TestAnAccountErasedWhileActing erases it after the header was checked.
 //
 // Promise (Platform §8, §16): an account erased between the header's check and the write is 404

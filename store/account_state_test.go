@@ -27,7 +27,7 @@ func TestDisabledAccount(t *testing.T) {
 		bound, _ := a.Client(t, func(c *store.ClientSpec) { c.Account, c.Grants = "acct_larkspur", []string{"client_credentials"} })
 		tokens := []store.Issued{
 			a.first, must.Get(a.IssueForPassword(ctx, store.By{}, a.client, olga, store.ScopeUnstated))(t),
-			must.Get(a.IssueForClient(ctx, store.By{}, bound, store.ScopeUnstated))(t),
+			must.Get(a.IssueForClient(ctx, store.By{}, bound, "", store.ScopeUnstated))(t),
 		}
 		elsewhere := a.User(t, "eve", "acct_other")
 		other := must.Get(a.IssueForPassword(ctx, store.By{}, a.client, elsewhere, store.ScopeUnstated))(t)
@@ -70,7 +70,7 @@ func TestDisabledAccount(t *testing.T) {
 		refused(t, "IssueForPassword(operator)", err, record.ErrDisabled)
 		_, err = b.Allow(ctx, store.Consent{Client: b.client, User: operator, RedirectURI: storetest.CallbackURI, Ticket: "t", TicketEnds: b.Now().Add(lives.Ticket)})
 		refused(t, "Allow(operator)", err, record.ErrDisabled)
-		_, err = b.IssueForClient(ctx, store.By{}, bound, store.ScopeUnstated)
+		_, err = b.IssueForClient(ctx, store.By{}, bound, "", store.ScopeUnstated)
 		refused(t, "IssueForClient()", err, record.ErrDisabled)
 		// Settlements arrive for weeks.
 		changed, err := b.Events.PutResource(ctx, eventlog.ResourceChange{Owner: "acct_larkspur", Kind: "plan", ID: "p1"}, snapshot.ObjectOf())
@@ -86,7 +86,7 @@ func TestDisabledAccount(t *testing.T) {
 		fresh := []store.Issued{
 			must.Get(a.IssueForPassword(ctx, store.By{}, a.client, mara, store.ScopeUnstated))(t),
 			must.Get(a.IssueForPassword(ctx, store.By{}, a.client, operator, store.ScopeUnstated))(t),
-			must.Get(a.IssueForClient(ctx, store.By{}, bound, store.ScopeUnstated))(t),
+			must.Get(a.IssueForClient(ctx, store.By{}, bound, "", store.ScopeUnstated))(t),
 		}
 		for i, of := range fresh {
 			if !b.accessLives(t, of) {

@@ -527,7 +527,7 @@ func TestRevokingAnAccountLeavesEndpointsOfOperators(t *testing.T) {
 		must.Do(t, err)
 		return e
 	}
-	ofBound := make("bound", g.byToken(t, must.Get(g.IssueForClient(ctx, store.By{}, bound, store.ScopeUnstated))(t).AccessToken))
+	ofBound := make("bound", g.byToken(t, must.Get(g.IssueForClient(ctx, store.By{}, bound, "", store.ScopeUnstated))(t).AccessToken))
 	ofOperator := make("operator", webhook.System)
 	must.Get(g.RevokeAccount(ctx, "acct_larkspur"))(t)
 	if e := g.endpointNow(t, ofBound); e.Disabled.Reason != webhook.AuthorizationEnded {
