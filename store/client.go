@@ -251,7 +251,7 @@ func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next f
 		}
 		actsNoMore := c.Platform && before.Covers(ScopeAccountsAct) && !c.Scope.Covers(ScopeAccountsAct)
 		if account != "" && account != c.Account || actsNoMore {
-			c.Generation++ // its tokens act for an account
+			c.Generation++ // its tokens act for the account of before
 			ends = webhook.AuthorizationEnded
 		}
 		return ends, s.accountOf(tx, *c, guards)

@@ -78,8 +78,18 @@ var tokenMutants = []mutant{
 		in: "handlers", tests: []string{"TestEndedPartiesLoseTheirTokens"},
 	},
 	{
+		name: "all_scopes", breaks: "no scope means the five data scopes for ever",
+		under: "store", old: "ScopeData = ScopeAccountsRead - 1", new: "ScopeData = scopeEnd - 1",
+		tests: []string{"TestAllScopesAreTheFiveDataScopes"},
+	},
+	{
+		name: "acting_opens", breaks: "a platform client never creates the account that it acts for",
+		under: "store/eventlog", old: `charged, open = "", func(tx kv.Txn) error { return c.Acting(tx) }`, new: `charged = ""`,
+		in: "store", tests: []string{"TestActingCreatesNoAccount"},
+	},
+	{
 		name: "account_generation", breaks: "the tokens of a disabled account end, and enabling revives none",
-		under: "store", old: " || !account.isOpenTo(l.accountGeneration)", new: "",
+		under: "store", old: " || !isOpen ||", new: " ||",
 		tests: []string{"TestDisabledAccount"},
 	},
 	{
