@@ -50,20 +50,14 @@ func (l *Log) appendEvent(tx kv.Txn, d *draft, tail [8]byte) (record.Position, e
 	if err := countEvent(tx, d.owner, d.typ, h.last); err != nil {
 		return record.Position{}, err
 	}
-	if err := writeEvent(tx, d, h.Segments.of(h.last), h.last); err != nil {
+	arena := eventArena{key: make([]byte, 0, 96), value: make([]byte, 0, len(d.rest)+96)}
+	if err := arena.write(tx, d, h.Segments.of(h.last), h.last, h.last.String()); err != nil {
 		return record.Position{}, err
 	}
-	if err := l.enterFeed(tx, d.owner, h, h.last); err != nil {
+	if err := l.enterFeed(tx, &arena, d.owner, h, h.last); err != nil {
 		return record.Position{}, err
 	}
 	return h.last, writeEventHead(tx, d.owner, h)
-}
-
-// writeEvent stores an event in its segment: in the log, in full under its type, and
-// as an entry under its resource.
-func writeEvent(tx kv.Txn, d *draft, in Segment, p record.Position) error {
-	arena := eventArena{key: make([]byte, 0, 96), value: make([]byte, 0, len(d.rest)+96)}
-	return arena.write(tx, d, in, p, p.String())
 }
 
 // RecordEvent records one event now. It also sets the event's resource, or removes it

@@ -58,6 +58,8 @@ const (
 	feedEntrySizeMax = 100
 )
 
+var feedHeadKey = record.MetaKey(FeedName) // never modified
+
 // feedHead is the summary of the feed. The zero feedHead is that of a feed that was never on.
 type feedHead struct {
 	kept    time.Duration   // how long entries are kept; 0 if the feed is off
@@ -76,7 +78,7 @@ type feedEntry struct {
 func (h Head) origin() uint64 { return h.generation >> erasedShift }
 
 func readFeedHead(r kv.Reader) (feedHead, error) {
-	v, err := r.Get(record.MetaKey(FeedName))
+	v, err := r.Get(feedHeadKey)
 	if err != nil {
 		return feedHead{}, record.GoneIsNil(err)
 	}
@@ -84,8 +86,12 @@ func readFeedHead(r kv.Reader) (feedHead, error) {
 }
 
 func writeFeedHead(tx kv.Txn, h feedHead) error {
-	e := record.NewEncoder(feedHeadRecord).Uint(uint64(h.kept)).Position(h.last).Position(h.removed)
-	return tx.Set(record.MetaKey(FeedName), e.B, time.Time{})
+	return tx.Set(feedHeadKey, h.append(nil), time.Time{})
+}
+
+func (h feedHead) append(b []byte) []byte {
+	e := record.Encoder{B: append(b, feedHeadRecord)}
+	return e.Uint(uint64(h.kept)).Position(h.last).Position(h.removed).B
 }
 
 func decodeFeedHead(v []byte) (feedHead, error) {
@@ -94,8 +100,9 @@ func decodeFeedHead(v []byte) (feedHead, error) {
 	return h, d.Done()
 }
 
-func encodeFeedEntry(x feedEntry) []byte {
-	return record.NewEncoder(feedEntryRecord).Str(x.owner).Position(x.event).Uint(x.origin).B
+func (x feedEntry) append(b []byte) []byte {
+	e := record.Encoder{B: append(b, feedEntryRecord)}
+	return e.Str(x.owner).Position(x.event).Uint(x.origin).B
 }
 
 func decodeFeedEntry(v []byte) (feedEntry, error) {
@@ -148,7 +155,7 @@ func (l *Log) nextInFeed(h feedHead) record.Position { return h.last.Next(l.now(
 
 // enterFeed adds the events that tx records at the end of an account's log to the feed, in
 // their order there, unless the feed is off. head is that of the log.
-func (l *Log) enterFeed(tx kv.Txn, owner string, head Head, events ...record.Position) error {
+func (l *Log) enterFeed(tx kv.Txn, arena *eventArena, owner string, head Head, events ...record.Position) error {
 	if len(events) == 0 || l.isFeedOff() {
 		return nil
 	}
@@ -158,11 +165,13 @@ func (l *Log) enterFeed(tx kv.Txn, owner string, head Head, events ...record.Pos
 	}
 	for _, p := range events {
 		feed.last = l.nextInFeed(feed)
-		if err := tx.Set(record.FeedKey(feed.last), encodeFeedEntry(feedEntry{owner, p, head.origin()}), time.Time{}); err != nil {
+		arena.value = feedEntry{owner, p, head.origin()}.append(arena.value[:0])
+		if err := arena.set(tx, record.Key(arena.key[:0]).Feed(feed.last), arena.value); err != nil {
 			return err
 		}
 	}
-	return writeFeedHead(tx, feed)
+	arena.value = feed.append(arena.value[:0])
+	return tx.Set(feedHeadKey, arena.value, time.Time{})
 }
 
 // TrimFeed removes entries that have been kept long enough, or all if the feed is off, in

@@ -211,7 +211,7 @@ func (b *importBatch) prefetchNames(tx kv.Txn, account string) {
 	if _, remote := tx.(kv.Prefetcher); !remote {
 		return
 	}
-	keys := [][]byte{record.EventHeadKey(account), record.AccountKey(account), record.MetaKey(FeedName)}
+	keys := [][]byte{record.EventHeadKey(account), record.AccountKey(account), feedHeadKey}
 	for typ := range b.types {
 		keys = append(keys, record.KnownTypesKey(account).Str(typ))
 	}

@@ -60,7 +60,8 @@ func (r *eventArena) set(tx kv.Txn, k record.Key, value []byte) error {
 	return tx.Set(k, value, time.Time{})
 }
 
-// write is [writeEvent] in the arena's memory.
+// write stores an event in its segment: in the log, in full under its type, and as an entry
+// under its resource.
 func (r *eventArena) write(tx kv.Txn, d *draft, in Segment, p record.Position, id string) error {
 	r.value = d.appendWire(append(r.value[:0], eventRecord), id, p.Millis()/1000)
 	if err := r.set(tx, in.Append(r.key[:0], d.owner, ListAll).Position(p), r.value); err != nil {
@@ -239,7 +240,7 @@ func (w *eventWriter) finish() error {
 		return nil // nothing was recorded
 	}
 	slices.SortFunc(w.live, record.Position.Compare)
-	if err := w.log.enterFeed(w.tx, w.owner, w.head, w.live...); err != nil {
+	if err := w.log.enterFeed(w.tx, &w.eventArena, w.owner, w.head, w.live...); err != nil {
 		return err
 	}
 	return writeEventHead(w.tx, w.owner, w.head)

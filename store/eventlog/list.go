@@ -105,7 +105,7 @@ func (l *Log) EventsVersion(ctx context.Context, owner string) (version Version,
 // headKey returns the key of a log's head, or of the feed's.
 func headKey(owner string) []byte {
 	if owner == AllAccounts {
-		return record.MetaKey(FeedName)
+		return feedHeadKey
 	}
 	return record.EventHeadKey(owner)
 }

@@ -90,6 +90,9 @@ func (k Key) Hash(h secret.Hash) Key  { return append(k, h[:]...) }
 func (k Key) Position(p Position) Key { return append(k, p[:]...) }
 func (k Key) Uint32(n uint32) Key     { return binary.BigEndian.AppendUint32(k, n) }
 
+// Feed appends the key of a position in the feed.
+func (k Key) Feed(p Position) Key { return append(append(k, TagFeed), p[:FeedPositionSize]...) }
+
 // All is the range of all keys that begin with k.
 func (k Key) All() kv.Range { return kv.Range{Lo: k, Hi: After(k)} }
 
@@ -149,7 +152,7 @@ func CountsKey(owner string, grain byte) Key { return append(NewKey(TagCounts).S
 func RingKey(grain byte) Key                 { return append(NewKey(TagRing), grain) }
 func SignInKey(user secret.ID) Key           { return NewKey(TagSignIn).ID(user) }
 func ClientUseKey(id string) Key             { return NewKey(TagClientUse).Str(id) }
-func FeedKey(p Position) Key                 { return append(NewKey(TagFeed), p[:FeedPositionSize]...) }
+func FeedKey(p Position) Key                 { return Key(nil).Feed(p) }
 func ResourceKey(owner, kind, id string) Key { return ResourcesKey(owner, kind).Str(id) }
 func WebhookIDKey(id secret.ID) Key          { return NewKey(TagWebhookID).ID(id) }
 func WebhooksKey(tag byte, owner string) Key { return NewKey(tag).Str(owner) } // of any of the tags that an account leads
