@@ -39,7 +39,7 @@ var eventMutants = []mutant{
 	},
 	{
 		name: "feed_in_the_order_of_the_log", breaks: "events of one account are in the feed in the order of its log",
-		under: "store/eventlog", old: "slices.SortFunc(w.live, record.Position.Compare)", new: "",
+		under: "store/eventlog", old: "slices.SortFunc(w.live, record.Position.Compare)", new: "slices.Reverse(w.live)",
 		tests: []string{"TestFeedOfRemovedAndImportedEvents", "TestFeedByModel"},
 	},
 	{
