@@ -19,6 +19,7 @@ import (
 func histories(t *testing.T) *storetest.Fixture {
 	t.Helper()
 	f := storetest.NewKeeping(t, func(o *store.Options) { o.StrictTypes = true })
+	must.Do(t, f.Events.SetFeed(t.Context(), 2*time.Hour))
 	manyEvents(t, f, "acct_a", 20)
 	manyEvents(t, f, "acct_b", 3)
 	storetest.ImportLines(t, f.Store, "acct_a", importedLine("late-1", f.Now().Add(-30*time.Hour)))
@@ -45,7 +46,7 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 		ctxt = context.Context
 		st   = *store.Store
 	)
-	now := f.Now()
+	now, newestInFeed, removedFromFeed := f.Now(), extentOfFeed(t, f).Last, extentOfFeed(t, f).Removed
 	all := eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 5}
 	list := func(change func(*eventlog.Filter)) func(ctxt, st) (any, error) {
 		filter := all
@@ -99,6 +100,17 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 		{Name: "CheckTypes", Run: func(ctx ctxt, s st) (any, error) {
 			return nil, s.Events.CheckTypes(ctx, "acct_a", "plan.updated", "other.done")
 		}},
+		{Name: "ListEvents_of_all_accounts", Run: func(ctx ctxt, s st) (any, error) {
+			return s.Events.ListEvents(ctx, eventlog.AllAccounts, eventlog.Filter{After: eventlog.StartCursor(), Limit: 30, Types: []string{"plan.*"}}, nil)
+		}},
+		{Name: "Follow_of_all_accounts", Run: func(ctx ctxt, s st) (any, error) {
+			return s.Events.Follow(ctx, eventlog.AllAccounts, []string{"*"}, removedFromFeed, 5)
+		}},
+		{Name: "EventsAt_of_all_accounts", Run: func(ctx ctxt, s st) (any, error) {
+			return s.Events.EventsAt(ctx, eventlog.AllAccounts, []record.Position{newestInFeed})
+		}},
+		{Name: "SetFeed", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Events.SetFeed(ctx, 3*time.Hour) }},
+		{Name: "SetFeed_off", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Events.SetFeed(ctx, 0) }},
 		{Name: "CountEvents", Run: func(ctx ctxt, s st) (any, error) { return s.Events.CountEvents(ctx) }},
 		{Name: "CheckClock", Run: func(ctx ctxt, s st) (any, error) { return nil, s.Events.CheckClock(ctx) }},
 		{Name: "Follow", Run: func(ctx ctxt, s st) (any, error) {
