@@ -182,3 +182,35 @@ func TestAuditSaysWhoDidItAndToWhat(t *testing.T) {
 		t.Errorf("the filter for an account finds %+v", found)
 	}
 }
+
+// TestAuditOfActing: what a platform client does for an account has its name, and who names the
+// account of another is seen.
+//
+// Promise (Platform §4, §5): refusals by the platform API's rules are lines with the caller and the
+// code, 60 a minute for each client, and then numbers
+func TestAuditOfActing(t *testing.T) {
+	h := parallelHouse(t)
+	p := actsForAll(t, h)
+	create := `{"url":"https://hooks.example/a","types":["customer.*"]}`
+	acted := h.recorded(t, func() {
+		wantStatus(t, h.call(t, p.access(t), "POST", "/api/webhook-endpoints", create, actingFor(h.account)), http.StatusCreated)
+	})
+	if last := acted[len(acted)-1]; last.What != store.AuditWebhook || last.Actor.ClientID != p.client.ID || last.Actor.ClientName != p.client.Name || last.AccountID != h.account {
+		t.Errorf("the line of an endpoint that a platform client made is %+v", last)
+	}
+	user, job := h.pair(t).AccessToken, p.access(t, "account", h.account, "scope", "events:read")
+	refused := h.recorded(t, func() {
+		for _, access := range []string{user, job} {
+			wantError(t, h.call(t, access, "GET", apiPath, "", actingFor("acct_other")), http.StatusForbidden, "account_mismatch")
+		}
+		wantError(t, h.call(t, job, "GET", "/api/resources/customer", ""), http.StatusForbidden, "insufficient_scope")
+	})
+	if len(refused) != 2 {
+		t.Fatalf("the refusals are %+v, want those of account_mismatch", refused)
+	}
+	for i, want := range []store.AuditLine{{ClientID: h.client.ID, UserID: h.user.Subject(), By: store.By{Actor: store.Actor{ClientID: h.client.ID}}}, {By: store.By{Actor: store.Actor{ClientID: p.client.ID}}}} {
+		if l := refused[i]; l.What != store.AuditRefused || l.Reason != "account_mismatch" || l.ClientID != want.ClientID || l.UserID != want.UserID || l.Actor.ClientID != want.Actor.ClientID || l.Source == "" {
+			t.Errorf("line %d is %+v, want %+v", i, l, want)
+		}
+	}
+}

@@ -59,6 +59,7 @@ func (s *Server) authorize(r *http.Request, need store.Scope) (store.Principal, 
 	}
 	actsForAny := p.Platform && p.Account == ""
 	if !actsForAny && asked.account != "" && asked.account != p.Account {
+		s.AuditRefused(r.Context(), p, "account_mismatch")
 		return p, web.NewProblem(http.StatusForbidden, "account_mismatch", "The access token acts for another account than %s names.", web.AccountHeader).On(web.AccountHeader)
 	}
 	if actsForAny {

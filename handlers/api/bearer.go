@@ -29,6 +29,9 @@ func (s *Server) bearer(need store.Scope, next web.Handler) web.Handler {
 			h[web.AccountHeader] = []string{p.Account} // so that a caller can see where it acted
 		}
 		web.NotePrincipal(r.Context(), &p)
+		if p.Platform {
+			r = r.WithContext(store.WithActor(r.Context(), store.Actor{ClientID: p.ClientID, ClientName: p.ClientName}))
+		}
 		return next(w, r)
 	}
 }
