@@ -30,7 +30,7 @@ func (p *program) accountCreate() *cobra.Command {
 		Short: "create an account; user create and event import create theirs as needed",
 		Args:  operands("an account id"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			return p.withAccount(ctx, "account create", makesData, "POST", "/admin/accounts", map[string]string{"account": args[0], "name": name})
+			return p.withAccount(ctx, "account create", makesData, "PUT", pathOf("accounts", args[0]), map[string]string{"name": name})
 		}),
 	}
 	c.Flags().StringVar(&name, "name", "", "a display `name`")
@@ -45,7 +45,7 @@ func (p *program) accountList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.NewTable("ACCOUNT", "NAME", "CREATED")
-			err := list(ctx, p, "account list", "/admin/accounts", func(a admin.AdminAccount) string { return a.Account }, func(a admin.AdminAccount) {
+			err := list(ctx, p, "account list", pathOf("accounts"), func(a admin.AdminAccount) {
 				t.Add(a.Account, cmp.Or(a.Name, "-"), term.ShowTime(a.CreatedAt))
 			})
 			if err != nil {
@@ -82,7 +82,7 @@ func (p *program) withAccount(ctx context.Context, role string, n need, method, 
 
 func (p *program) accountDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
-		what: "account", operand: "ACCOUNT", needs: "an account id", member: "account",
+		what: "account", path: pathIn("accounts"), operand: "ACCOUNT", needs: "an account id", member: "account",
 		short:    "delete an account with all its resources and events",
 		question: "Delete the account %s with all its resources and events? This cannot be undone.",
 	})

@@ -17,6 +17,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers/admin"
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 )
 
@@ -110,6 +111,9 @@ func (a *adminClient) send(ctx context.Context, method, path, contentType string
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)
 	}
+	if method == http.MethodPut { // a command that creates changes nothing that exists
+		req.Header.Set("If-None-Match", "*")
+	}
 	return a.do(req)
 }
 
@@ -174,23 +178,51 @@ func refusal(answer *http.Response) error {
 	return f
 }
 
-// pathOf makes a path of the admin API. Names are escaped twice (handlers'
-// nameIn): a name may hold a slash.
+// pathOf makes a path of the calls of management, which have the same paths over the
+// network.
 func pathOf(parts ...string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
-		if i > 0 { // the first part is our own
-			parts[i] = url.PathEscape(parts[i])
-		}
 	}
-	return "/admin/" + strings.Join(parts, "/")
+	return web.PlatformPath + "/" + strings.Join(parts, "/")
+}
+
+// adminPathOf makes a path of the calls that only the admin API has. Names are escaped twice
+// (admin.NameIn).
+func adminPathOf(noun string, parts ...string) string {
+	path := "/admin/" + noun
+	for _, part := range parts {
+		path += "/" + url.PathEscape(url.PathEscape(part))
+	}
+	return path
+}
+
+// userPath returns the path of a user, who has a name for people and an id for calls.
+func userPath(ctx context.Context, a *adminClient, name string) (string, error) {
+	var found api.Page[admin.AdminUser]
+	if err := a.call(ctx, "GET", pathOf("users")+"?"+url.Values{"username": {name}}.Encode(), nil, &found); err != nil {
+		return "", err
+	}
+	if len(found.Data) == 0 {
+		return "", term.Fail(term.ExitNotFound, "tollhouse user list shows the users", "unknown user %q", web.ShownName(name))
+	}
+	return pathOf("users", found.Data[0].UserID), nil
+}
+
+// ofUser makes one call below the path of a user.
+func (a *adminClient) ofUser(ctx context.Context, name, method, below string, in, out any) error {
+	path, err := userPath(ctx, a, name)
+	if err != nil {
+		return err
+	}
+	return a.call(ctx, method, path+below, in, out)
 }
 
 // list walks a list of the admin API for a command. With --json it prints each
-// item; otherwise it passes the item to row. path and next are those of each.
-func list[T any](ctx context.Context, p *program, command, path string, next func(T) string, row func(T)) error {
+// item; otherwise it passes the item to row.
+func list[T any](ctx context.Context, p *program, command, path string, row func(T)) error {
 	return p.manage(ctx, command, needsData, func(a *adminClient) error {
-		return each(ctx, a, path, next, func(item T) error {
+		return each(ctx, a, path, func(item T) error {
 			if p.JSON {
 				return p.PrintJSON(item)
 			}
@@ -214,15 +246,11 @@ func only(path string, properties map[string]string) string {
 	return path + "?" + query.Encode()
 }
 
-// each walks a list of the admin API to its end, a page at a time. next names
-// the item after which the following page begins. path may have a query.
-func each[T any](ctx context.Context, a *adminClient, path string, next func(T) string, visit func(T) error) error {
+// each walks a list of the admin API to its end, a page at a time. path may have a query.
+func each[T any](ctx context.Context, a *adminClient, path string, visit func(T) error) error {
 	after := ""
 	for {
-		var page struct {
-			Data    []T  `json:"data"`
-			HasMore bool `json:"hasMore"`
-		}
+		var page api.Page[T]
 		query := url.Values{"limit": {"500"}}
 		if after != "" {
 			query.Set("after", after)
@@ -238,8 +266,8 @@ func each[T any](ctx context.Context, a *adminClient, path string, next func(T) 
 			if err := visit(item); err != nil {
 				return err
 			}
-			after = next(item)
 		}
+		after = page.Next
 		if !page.HasMore || len(page.Data) == 0 {
 			return nil
 		}

@@ -97,7 +97,7 @@ func (p *program) readAudit(ctx context.Context, a *adminClient, wanted url.Valu
 		if after != "" {
 			query.Set("after", after)
 		}
-		if err := a.call(ctx, "GET", "/admin/audit?"+query.Encode(), nil, &page); err != nil {
+		if err := a.call(ctx, "GET", pathOf("audit")+"?"+query.Encode(), nil, &page); err != nil {
 			return namingFlag(err, wanted)
 		}
 		for _, raw := range page.Data {

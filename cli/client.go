@@ -56,7 +56,7 @@ func (p *program) clientCreate() *cobra.Command {
 			asked.Grants, asked.Scopes = term.SplitLists(asked.Grants), term.SplitLists(asked.Scopes)
 			var made admin.AdminClient
 			err := p.manage(ctx, "client create", makesData, func(a *adminClient) error {
-				return a.call(ctx, "POST", "/admin/clients", asked, &made)
+				return a.call(ctx, "POST", pathOf("clients"), asked, &made)
 			})
 			if err != nil {
 				return err
@@ -100,7 +100,7 @@ func (p *program) clientList() *cobra.Command {
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			t := p.NewTable("CLIENT ID", "NAME", "GRANTS", "SCOPES", "KIND", "ACCOUNT", "DISABLED")
-			err := list(ctx, p, "client list", "/admin/clients", func(c admin.AdminClient) string { return c.ClientID }, func(c admin.AdminClient) {
+			err := list(ctx, p, "client list", pathOf("clients"), func(c admin.AdminClient) {
 				t.Add(c.ClientID, c.Name, term.Listed(c.Grants, "-"), term.Listed(c.Scopes, "all"), clientKind(c), cmp.Or(c.Account, "-"), term.YesNo(c.Disabled))
 			})
 			if err != nil {
@@ -209,10 +209,7 @@ func (p *program) clientRotateSecret() *cobra.Command {
 		Short: "create a new secret for a client; the previous one keeps working",
 		Args:  operands("a client id"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			var made struct {
-				ClientID     string `json:"client_id"`
-				ClientSecret string `json:"client_secret"`
-			}
+			var made admin.ClientSecret
 			err := p.manage(ctx, "client rotate-secret", needsData, func(a *adminClient) error {
 				return a.call(ctx, "POST", pathOf("clients", args[0], "rotate-secret"), asked, &made)
 			})
@@ -245,7 +242,7 @@ func (p *program) clientAbility(verb, short string) *cobra.Command {
 
 func (p *program) clientDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
-		what: "client", operand: "CLIENT_ID", needs: "a client id", member: "client_id",
+		what: "client", path: pathIn("clients"), operand: "CLIENT_ID", needs: "a client id", member: "client_id",
 		short:    "delete a client and revoke its tokens",
 		question: "Delete the client %s? Its tokens are revoked immediately.",
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/handlers/api"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 )
@@ -56,19 +57,23 @@ on the data directory.
 type namedThings struct {
 	list, id, about string
 	prefix          string // of ids that are only known to be whole, or ""
+	unsorted        bool   // the list is in another order, and so read from its start
 }
 
 var thingsOf = map[string]namedThings{
-	"client":  {list: "/admin/clients", id: "client_id", about: "name"},
-	"user":    {list: "/admin/users", id: "username", about: "account"},
-	"account": {list: "/admin/accounts", id: "account", about: "name"},
+	"client":  {list: pathOf("clients"), id: "client_id", about: "name"},
+	"user":    {list: pathOf("users"), id: "username", about: "account", unsorted: true},
+	"account": {list: pathOf("accounts"), id: "account", about: "name"},
 	"session": {list: "/admin/sessions", id: "session_id", about: "username", prefix: "ses_"},
 	"webhook": {list: "/admin/webhook-endpoints", id: "id", about: "url", prefix: "wep_"},
-	"token":   {list: "/admin/families", id: "family_id", about: "username", prefix: "fam_"},
+	"token":   {list: pathOf("authorizations"), id: "family_id", about: "username", prefix: "fam_"},
 }
 
 // behind returns the list position just before all names with this prefix.
 func (n namedThings) behind(begun string) string {
+	if n.unsorted {
+		return ""
+	}
 	if n.prefix == "" {
 		return begun
 	}
@@ -153,20 +158,26 @@ func (p *program) namesOf(things namedThings) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer a.close()
-		var page struct{ Data []map[string]any }
 		query := url.Values{"limit": {strconv.Itoa(completionMax)}}
 		if behind := things.behind(begun); behind != "" {
 			query.Set("after", behind)
 		}
-		if err := a.call(ctx, "GET", things.list+"?"+query.Encode(), nil, &page); err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		for _, thing := range page.Data {
-			name, _ := thing[things.id].(string)
-			about, _ := thing[things.about].(string)
-			if strings.HasPrefix(name, begun) {
-				names = append(names, cobra.CompletionWithDesc(name, about))
+		for len(names) < completionMax {
+			var page api.Page[map[string]any]
+			if err := a.call(ctx, "GET", things.list+"?"+query.Encode(), nil, &page); err != nil {
+				break
 			}
+			for _, thing := range page.Data {
+				name, _ := thing[things.id].(string)
+				about, _ := thing[things.about].(string)
+				if strings.HasPrefix(name, begun) {
+					names = append(names, cobra.CompletionWithDesc(name, about))
+				}
+			}
+			if !things.unsorted || !page.HasMore {
+				break
+			}
+			query.Set("after", page.Next)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

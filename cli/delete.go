@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -11,12 +10,17 @@ import (
 // deletion is a command that removes one thing for good.
 type deletion struct {
 	what     string // client, user or account
-	path     string // of the list in the admin API; what and an s if empty
+	path     func(ctx context.Context, a *adminClient, name string) (string, error)
 	operand  string // in the usage line
 	needs    string // in the message when it is missing
 	member   string // that names the thing in the JSON answer
 	short    string
 	question string // with %s for the name
+}
+
+// pathIn returns the path of the thing with that id in a list of the calls of management.
+func pathIn(list string) func(context.Context, *adminClient, string) (string, error) {
+	return func(_ context.Context, _ *adminClient, id string) (string, error) { return pathOf(list, id), nil }
 }
 
 func (p *program) deleteCommand(d deletion) *cobra.Command {
@@ -33,7 +37,11 @@ does not ask.`,
 				return err
 			}
 			err := p.manage(ctx, d.what+" delete", needsData, func(a *adminClient) error {
-				return p.Wait("deleting", func() error { return a.call(ctx, "DELETE", pathOf(cmp.Or(d.path, d.what+"s"), args[0]), nil, nil) })
+				path, err := d.path(ctx, a, args[0])
+				if err != nil {
+					return err
+				}
+				return p.Wait("deleting", func() error { return a.call(ctx, "DELETE", path, nil, nil) })
 			})
 			if err != nil {
 				return err

@@ -224,7 +224,7 @@ func (p *program) eventGet() *cobra.Command {
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			var raw json.RawMessage
 			err := p.manage(ctx, "event get", needsData, func(a *adminClient) error {
-				return a.call(ctx, "GET", pathOf("events", args[0])+"?"+accountQuery(account).Encode(), nil, &raw)
+				return a.call(ctx, "GET", adminPathOf("events", args[0])+"?"+accountQuery(account).Encode(), nil, &raw)
 			})
 			if err != nil {
 				return err

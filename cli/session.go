@@ -42,7 +42,7 @@ running, the default of that flag applies.`,
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		var found []admin.AdminSession // a table is sorted, and so read whole
 		path := only("/admin/sessions", map[string]string{"user": user})
-		err := list(ctx, p, "session list", path, func(s admin.AdminSession) string { return s.SessionID }, func(s admin.AdminSession) {
+		err := list(ctx, p, "session list", path, func(s admin.AdminSession) {
 			found = append(found, s)
 		})
 		if err != nil {
@@ -83,7 +83,7 @@ codes that have not been redeemed.`,
 		}
 		var ended admin.AdminSession
 		err := p.manage(ctx, "session revoke", needsData, func(a *adminClient) error {
-			return a.call(ctx, "POST", pathOf("sessions", args[0], "revoke"), nil, &ended)
+			return a.call(ctx, "POST", adminPathOf("sessions", args[0], "revoke"), nil, &ended)
 		})
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func (p *program) revokeSessionsOf(ctx context.Context, user string) error {
 		Sessions int64  `json:"sessions"`
 	}
 	err := p.manage(ctx, "session revoke", needsData, func(a *adminClient) error {
-		return a.call(ctx, "POST", pathOf("users", user, "revoke-sessions"), nil, &ended)
+		return a.call(ctx, "POST", "/admin/session-revoke", map[string]string{"user": user}, &ended)
 	})
 	if err != nil {
 		return err

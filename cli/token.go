@@ -41,9 +41,18 @@ active when its last access token expires.`,
 	addUserFlag(flags, &user, "only families of the user with this `name`")
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {
 		var found []admin.AdminFamily // a table is sorted, and so read whole
-		path := only("/admin/families", map[string]string{"user": user, "client": client})
-		err := list(ctx, p, "token list", path, func(f admin.AdminFamily) string { return f.FamilyID }, func(f admin.AdminFamily) {
-			found = append(found, f)
+		err := p.manage(ctx, "token list", needsData, func(a *adminClient) error {
+			if err := a.mustKnow(ctx, user, client); err != nil {
+				return err
+			}
+			path := only(pathOf("authorizations"), map[string]string{"user": user, "client": client})
+			return each(ctx, a, path, func(f admin.AdminFamily) error {
+				if p.JSON {
+					return p.PrintJSON(f)
+				}
+				found = append(found, f)
+				return nil
+			})
 		})
 		if err != nil {
 			return err
@@ -58,6 +67,19 @@ active when its last access token expires.`,
 		return t.Flush()
 	})
 	return c
+}
+
+// mustKnow refuses filters that name nobody, for which a call gives an empty list.
+func (a *adminClient) mustKnow(ctx context.Context, user, client string) error {
+	if user != "" {
+		if _, err := userPath(ctx, a, user); err != nil {
+			return err
+		}
+	}
+	if client == "" {
+		return nil
+	}
+	return a.call(ctx, "GET", pathOf("clients", client), nil, nil)
 }
 
 const (
@@ -201,7 +223,7 @@ family had already ended. The client can ask the user for a new authorization.`,
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		path, in := "/admin/token-revoke", any(nil)
 		if file == "" {
-			path = pathOf("families", args[0], "revoke")
+			path = pathOf("authorizations", args[0], "revoke")
 		} else {
 			token, err := p.readToken(ctx, file)
 			if err != nil {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,11 +32,13 @@ func (p *program) userCreate() *cobra.Command {
 		Short: "create a user, with a password from a terminal or a file",
 		Args:  operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			asked := map[string]any{"username": args[0], "account": account, "operator": operator, "code": byCode}
+			asked := map[string]any{"username": args[0], "account": account, "operator": operator}
 			if byCode && passwordFile != "" {
 				return term.Usage("leave out one of them", "--code and --password-file cannot be combined")
 			}
-			if !byCode {
+			if byCode {
+				asked["code"] = true
+			} else {
 				password, err := p.readPassword(ctx, passwordFile)
 				if err != nil {
 					return err
@@ -45,7 +49,7 @@ func (p *program) userCreate() *cobra.Command {
 			var address string
 			err := p.manage(ctx, "user create", makesData, func(a *adminClient) error {
 				address = codeAddress(a)
-				return a.call(ctx, "POST", "/admin/users", asked, &made)
+				return a.withoutURL(a.call(ctx, "POST", pathOf("users"), asked, &made), &made.URL)
 			})
 			if err != nil {
 				return err
@@ -74,12 +78,27 @@ func (p *program) userList() *cobra.Command {
 		Short: "list the users",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			t := p.NewTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED", "OPERATOR")
-			err := list(ctx, p, "user list", "/admin/users", func(u admin.AdminUser) string { return u.Username }, func(u admin.AdminUser) {
-				t.Add(u.Username, u.Account, u.UserID, term.YesNo(u.Disabled), term.YesNo(u.Operator))
+			found := map[string]admin.AdminUser{} // by name; the server lists them by id
+			err := p.manage(ctx, "user list", needsData, func(a *adminClient) error {
+				return each(ctx, a, pathOf("users"), func(u admin.AdminUser) error {
+					name, err := store.CanonicalUsername(u.Username)
+					found[name] = u
+					return err
+				})
 			})
 			if err != nil {
 				return err
+			}
+			t := p.NewTable("USERNAME", "ACCOUNT", "USER ID", "DISABLED", "OPERATOR")
+			for _, name := range slices.Sorted(maps.Keys(found)) {
+				u := found[name]
+				if p.JSON {
+					if err := p.PrintJSON(u); err != nil {
+						return err
+					}
+					continue
+				}
+				t.Add(u.Username, u.Account, u.UserID, term.YesNo(u.Disabled), term.YesNo(u.Operator))
 			}
 			return t.Flush()
 		}),
@@ -94,7 +113,7 @@ func (p *program) userShow() *cobra.Command {
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			var u admin.AdminUser
 			err := p.manage(ctx, "user show", needsData, func(a *adminClient) error {
-				return a.call(ctx, "GET", pathOf("users", args[0]), nil, &u)
+				return a.ofUser(ctx, args[0], "GET", "", nil, &u)
 			})
 			if err != nil {
 				return err
@@ -138,7 +157,7 @@ Setting a password or disabling the user cancels the code.`,
 			var address string
 			err := p.manage(ctx, "user code", needsData, func(a *adminClient) error {
 				address = codeAddress(a)
-				return a.call(ctx, "POST", pathOf("users", args[0], "code"), nil, &made)
+				return a.withoutURL(a.ofUser(ctx, args[0], "POST", "/code", nil, &made), &made.URL)
 			})
 			if err != nil {
 				return err
@@ -157,6 +176,14 @@ func codeAddress(a *adminClient) string {
 		return "/new-password on the server"
 	}
 	return a.info.URL + "/new-password"
+}
+
+// withoutURL clears an address of this very process, which has none.
+func (a *adminClient) withoutURL(err error, url *string) error {
+	if a.own {
+		*url = ""
+	}
+	return err
 }
 
 // printCode shows rows with a code, and what to do with it.
@@ -183,7 +210,7 @@ func pastOf(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }
 func (p *program) changeUser(ctx context.Context, role, did string, in any, name, verb string) error {
 	var u admin.AdminUser
 	err := p.manage(ctx, role, needsData, func(a *adminClient) error {
-		return a.call(ctx, "POST", pathOf("users", name, verb), in, &u)
+		return a.ofUser(ctx, name, "POST", "/"+verb, in, &u)
 	})
 	if err != nil {
 		return err
@@ -193,7 +220,7 @@ func (p *program) changeUser(ctx context.Context, role, did string, in any, name
 
 func (p *program) userDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
-		what: "user", operand: "NAME", needs: "a name", member: "username",
+		what: "user", path: userPath, operand: "NAME", needs: "a name", member: "username",
 		short:    "delete a user and revoke their sessions and tokens",
 		question: "Delete the user %s? Their sessions and tokens are revoked immediately.",
 	})

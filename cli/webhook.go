@@ -267,7 +267,7 @@ func (p *program) webhookList() *cobra.Command {
 		}
 		t := p.NewTable("ID", "ACCOUNT", "STATE", "HEALTH", "PARKED", "DEAD", "URL")
 		err := p.manage(ctx, "webhook list", needsData, func(a *adminClient) error {
-			return each(ctx, a, only(webhooksAdmin, map[string]string{"account": account}), func(e webhook.Object) string { return e.ID }, func(e webhook.Object) error {
+			return each(ctx, a, only(webhooksAdmin, map[string]string{"account": account}), func(e webhook.Object) error {
 				switch {
 				case state != "" && state != e.State && (state != "failing" || e.Status.Health != webhook.HealthFailing):
 				case p.JSON:
@@ -292,7 +292,7 @@ func (p *program) webhookShow() *cobra.Command {
 		Short: "show a webhook endpoint and its state",
 		Args:  operands("the id of an endpoint"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			return p.showWebhook(ctx, "webhook show", false, "GET", pathOf("webhook-endpoints", args[0]), nil)
+			return p.showWebhook(ctx, "webhook show", false, "GET", adminPathOf("webhook-endpoints", args[0]), nil)
 		}),
 	}
 }
@@ -329,14 +329,18 @@ func (p *program) webhookUpdate() *cobra.Command {
 		if len(change) == 0 {
 			return term.Usage(c.CommandPath()+" --help lists the flags", "webhook update needs at least one change")
 		}
-		return p.showWebhook(ctx, "webhook update", false, "PATCH", pathOf("webhook-endpoints", args[0]), change)
+		return p.showWebhook(ctx, "webhook update", false, "PATCH", adminPathOf("webhook-endpoints", args[0]), change)
 	})
 	return c
 }
 
+func webhookPath(_ context.Context, _ *adminClient, id string) (string, error) {
+	return adminPathOf("webhook-endpoints", id), nil
+}
+
 func (p *program) webhookDelete() *cobra.Command {
 	return p.deleteCommand(deletion{
-		what: "webhook", path: "webhook-endpoints", operand: "ENDPOINT_ID", needs: "the id of an endpoint", member: "id",
+		what: "webhook", path: webhookPath, operand: "ENDPOINT_ID", needs: "the id of an endpoint", member: "id",
 		short:    "delete a webhook endpoint with its secrets and deliveries",
 		question: "Delete the webhook endpoint %s? Its pending events are not delivered.",
 	})
@@ -365,7 +369,7 @@ The endpoint then belongs to no client and no user: revoking tokens does not dis
 		if at != "" {
 			in["from"] = at
 		}
-		return p.showWebhook(ctx, "webhook enable", true, "POST", pathOf("webhook-endpoints", args[0], "enable"), in)
+		return p.showWebhook(ctx, "webhook enable", true, "POST", adminPathOf("webhook-endpoints", args[0], "enable"), in)
 	})
 	return c
 }
@@ -377,7 +381,7 @@ func (p *program) webhookCall(verb, short string) *cobra.Command {
 		Short: short,
 		Args:  operands("the id of an endpoint"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			return p.showWebhook(ctx, "webhook "+verb, false, "POST", pathOf("webhook-endpoints", args[0], verb), struct{}{})
+			return p.showWebhook(ctx, "webhook "+verb, false, "POST", adminPathOf("webhook-endpoints", args[0], verb), struct{}{})
 		}),
 	}
 }

@@ -41,7 +41,7 @@ func (p *program) webhookRotateSecret() *cobra.Command {
 			if err := a.requireKey(); err != nil {
 				return err
 			}
-			return a.call(ctx, "POST", pathOf("webhook-endpoints", args[0], "rotate-secret"), in, &made)
+			return a.call(ctx, "POST", adminPathOf("webhook-endpoints", args[0], "rotate-secret"), in, &made)
 		})
 		if err != nil {
 			return inFlags(webhookFlags, err)
@@ -69,9 +69,9 @@ func (p *program) webhookDeliveries() *cobra.Command {
 	nameVariables(c.Flags(), "")
 	c.RunE = p.doing(func(ctx context.Context, args []string) error {
 		t, left := p.NewTable("EVENT", "TYPE", "STATE", "ATTEMPTS", "LAST", "MS", "LAST ATTEMPT", "NEXT ATTEMPT"), limit
-		path := only(pathOf("webhook-endpoints", args[0], "deliveries"), map[string]string{"state": state, "event": event})
+		path := only(adminPathOf("webhook-endpoints", args[0], "deliveries"), map[string]string{"state": state, "event": event})
 		err := p.manage(ctx, "webhook deliveries", needsData, func(a *adminClient) error {
-			return each(ctx, a, path, func(d webhook.ObjectDelivery) string { return d.Event }, func(d webhook.ObjectDelivery) error {
+			return each(ctx, a, path, func(d webhook.ObjectDelivery) error {
 				if left--; limit > 0 && left < 0 {
 					return nil
 				}
@@ -153,7 +153,7 @@ or dead (--state), or a range of the log (--from and --to).`,
 		}
 		var made api.WebhookRetried
 		err := p.manage(ctx, "webhook retry", needsData, func(a *adminClient) error {
-			return a.call(ctx, "POST", pathOf("webhook-endpoints", args[0], "retry"), in, &made)
+			return a.call(ctx, "POST", adminPathOf("webhook-endpoints", args[0], "retry"), in, &made)
 		})
 		if err != nil {
 			return inFlags(webhookFlags, err)

@@ -31,7 +31,7 @@ func TestBackedUp(t *testing.T) {
 	if want := (store.BackupMade{Created: made.Created, File: "/backups/a", Bytes: 12, Records: 3, Scheduled: true}); err != nil || made != want || made.Created.Unix() != 1773070200 {
 		t.Errorf("LastBackup() = %+v, %v", made, err)
 	}
-	if lines := a.admin(http.MethodGet, "/admin/audit", nil).Body.String(); !strings.Contains(lines, `"what":"admin","reason":"backup made on schedule",`) {
+	if lines := a.admin(http.MethodGet, "/api/platform/audit", nil).Body.String(); !strings.Contains(lines, `"what":"admin","reason":"backup made on schedule",`) {
 		t.Errorf("audit = %s", lines)
 	}
 }

@@ -19,7 +19,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t.IsZero(); 
 func TestErasingIsAnsweredHoweverLongItTakes(t *testing.T) {
 	a := parallelAPI(t)
 	a.User(t, "bob", "acct_a")
-	for _, path := range []string{"/admin/users/bob", "/admin/clients/" + a.client.ID, "/admin/accounts/acct_a"} {
+	for _, path := range []string{"/api/platform/users/" + a.UserID(t, "bob"), "/api/platform/clients/" + a.client.ID, "/api/platform/accounts/acct_a"} {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		a.server.Admin().ServeHTTP(w, httptest.NewRequest("DELETE", path, nil))
 		if w.Code != http.StatusNoContent {

@@ -3,13 +3,13 @@ package handlers
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"tollhouse/handlers/admin"
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store/storetest"
 )
@@ -51,25 +51,25 @@ func TestAdminClients(t *testing.T) {
 	t.Parallel()
 	t.Run("members_and_a_secret_shown_once", func(t *testing.T) {
 		a := parallelAPI(t)
-		made := a.send("POST", "/admin/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"]}`)
+		made := a.send("POST", "/api/platform/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"]}`)
 		if got, want := strings.Join(made.members(t), " "), strings.Replace(clientMembers, "client_id", "client_id client_secret", 1); made.Code != http.StatusCreated || got != want {
 			t.Fatalf("create = %d with %s, want %s", made.Code, got, want)
 		}
 		id, secret := made.text(t, "client_id"), made.text(t, "client_secret")
 		for name, w := range map[string]answer{
-			"show":    a.send("GET", "/admin/clients/"+id, ""),
-			"update":  a.send("PATCH", "/admin/clients/"+id, `{"name":"Till 2"}`),
-			"disable": a.send("POST", "/admin/clients/"+id+"/disable", ""),
-			"enable":  a.send("POST", "/admin/clients/"+id+"/enable", ""),
+			"show":    a.send("GET", "/api/platform/clients/"+id, ""),
+			"update":  a.send("PATCH", "/api/platform/clients/"+id, `{"name":"Till 2"}`),
+			"disable": a.send("POST", "/api/platform/clients/"+id+"/disable", ""),
+			"enable":  a.send("POST", "/api/platform/clients/"+id+"/enable", ""),
 		} {
 			if got := strings.Join(w.members(t), " "); w.Code != http.StatusOK || got != clientMembers {
 				t.Errorf("%s = %d with %s, want %s", name, w.Code, got, clientMembers)
 			}
 		}
-		if w := a.send("GET", "/admin/clients", ""); strings.Contains(w.Body.String(), "secret") {
+		if w := a.send("GET", "/api/platform/clients", ""); strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("list shows a secret: %s", w.Body)
 		}
-		rotated := a.send("POST", "/admin/clients/"+id+"/rotate-secret", `{"revoke_tokens":false}`)
+		rotated := a.send("POST", "/api/platform/clients/"+id+"/rotate-secret", `{"revoke_tokens":false}`)
 		if got := strings.Join(rotated.members(t), " "); got != "client_id client_secret" || rotated.text(t, "client_secret") == secret {
 			t.Errorf("rotate = %d with %s", rotated.Code, got)
 		}
@@ -79,53 +79,54 @@ func TestAdminClients(t *testing.T) {
 				t.Errorf("a live secret is refused: %v", err)
 			}
 		}
-		if w := a.send("POST", "/admin/clients/"+id+"/rotate-secret", `{"revoke_tokens":true}`); w.Code != http.StatusOK {
+		if w := a.send("POST", "/api/platform/clients/"+id+"/rotate-secret", `{"revoke_tokens":true}`); w.Code != http.StatusOK {
 			t.Fatalf("rotate = %d %s", w.Code, w.Body)
 		}
 		if _, err := a.AuthenticateClient(t.Context(), id, secret); err == nil {
 			t.Error("a leaked secret lives on")
 		}
-		if w := a.send("DELETE", "/admin/clients/"+id, ""); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
+		if w := a.send("DELETE", "/api/platform/clients/"+id, ""); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 			t.Errorf("delete = %d %q", w.Code, w.Body)
 		}
 		for _, request := range [][2]string{{"GET", ""}, {"PATCH", ""}, {"DELETE", ""}, {"POST", "/disable"}, {"POST", "/enable"}, {"POST", "/rotate-secret"}} {
-			a.send(request[0], "/admin/clients/"+id+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
+			a.send(request[0], "/api/platform/clients/"+id+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
 		}
 	})
 	t.Run("public_client_has_no_secret", func(t *testing.T) {
 		a := parallelAPI(t)
-		made := a.send("POST", "/admin/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"],"public":true}`)
+		made := a.send("POST", "/api/platform/clients", `{"name":"Till","redirect_uris":["https://app.example/cb"],"public":true}`)
 		if got := strings.Join(made.members(t), " "); got != clientMembers {
 			t.Errorf("create = %d with %s, want %s", made.Code, got, clientMembers)
 		}
-		a.send("POST", "/admin/clients/"+made.text(t, "client_id")+"/rotate-secret", "").fault(t, http.StatusBadRequest, "invalid_request", "client_id")
+		a.send("POST", "/api/platform/clients/"+made.text(t, "client_id")+"/rotate-secret", "").fault(t, http.StatusBadRequest, "invalid_parameter", "client_id")
 	})
 	t.Run("refusals_change_nothing", func(t *testing.T) {
 		a := parallelAPI(t)
-		id := "/admin/clients/" + a.client.ID
-		before := a.send("GET", "/admin/clients", "").Body.String()
-		for body, param := range map[string]string{
-			`{"name":""}`:                                 "name",
-			`{"name":"a\u202eb"}`:                         "name",
-			`{"redirect_uris":[]}`:                        "redirect_uris",
-			`{"redirect_uris":["http://app.example/cb"]}`: "redirect_uris",
-			`{"grants":["implicit"]}`:                     "grants",
-			`{"scopes":["events:write"]}`:                 "scopes",
-			`{"add_redirect_uris":["nowhere"]}`:           "redirect_uris",
-			`{"remove_redirect_uris":["nowhere"]}`:        "remove_redirect_uris",
-			`{"redirect_uris":["https://a.example/"],"add_redirect_uris":["https://b.example/"]}`: "redirect_uris",
-			`{"nmae":"slip"}`:            "",
-			`{"name":"a","name":"b"}`:    "",
-			`{"name":7}`:                 "",
-			`["name"]`:                   "",
-			`{"name":"a"} {"name":"b"}`:  "",
-			`{"redirect_uris":[[[[]]]]}`: "",
-			"{\"name\":\"\xff\"}":        "",
+		id := "/api/platform/clients/" + a.client.ID
+		before := a.send("GET", "/api/platform/clients", "").Body.String()
+		for body, at := range map[string][2]string{
+			`{"name":""}`:                                 {"invalid_parameter", "name"},
+			`{"name":"a\u202eb"}`:                         {"invalid_parameter", "name"},
+			`{"redirect_uris":[]}`:                        {"invalid_parameter", "redirect_uris"},
+			`{"redirect_uris":["http://app.example/cb"]}`: {"invalid_parameter", "redirect_uris"},
+			`{"grants":["implicit"]}`:                     {"invalid_parameter", "grants"},
+			`{"scopes":["events:write"]}`:                 {"invalid_scope", "scopes"},
+			`{"add_redirect_uris":["nowhere"]}`:           {"invalid_parameter", "redirect_uris"},
+			`{"remove_redirect_uris":["nowhere"]}`:        {"invalid_parameter", "remove_redirect_uris"},
+			`{"redirect_uris":["https://a.example/"],"add_redirect_uris":["https://b.example/"]}`: {"invalid_parameter", "redirect_uris"},
+			`{"nmae":"slip"}`:           {"unknown_field", "nmae"},
+			`{"name":"a","name":"b"}`:   {"invalid_json", ""},
+			`{"name":7}`:                {"invalid_parameter", "name"},
+			`["name"]`:                  {"invalid_json", ""},
+			`{"name":"a"} {"name":"b"}`: {"invalid_json", ""},
+			`{"redirect_uris":[[]]}`:    {"invalid_parameter", "redirect_uris"},
+			"{\"name\":\"\xff\"}":       {"invalid_json", ""},
 		} {
-			a.send("PATCH", id, body).fault(t, http.StatusBadRequest, "invalid_request", param)
+			a.send("PATCH", id, body).fault(t, http.StatusBadRequest, at[0], at[1])
 		}
-		a.send("POST", "/admin/clients", `{"name":"`+strings.Repeat("x", web.FormSizeMax)+`"}`).fault(t, http.StatusRequestEntityTooLarge, "too_large", "")
-		if after := a.send("GET", "/admin/clients", "").Body.String(); after != before {
+		a.send("PATCH", id, `{"redirect_uris":[[[[]]]]}`).fault(t, http.StatusRequestEntityTooLarge, "too_large", "")
+		a.send("POST", "/api/platform/clients", `{"name":"`+strings.Repeat("x", web.FormSizeMax)+`"}`).fault(t, http.StatusRequestEntityTooLarge, "too_large", "")
+		if after := a.send("GET", "/api/platform/clients", "").Body.String(); after != before {
 			t.Errorf("clients before %s\nafter %s", before, after)
 		}
 	})
@@ -134,7 +135,7 @@ func TestAdminClients(t *testing.T) {
 		var all sync.WaitGroup
 		for _, n := range []string{"a", "b", "c", "d", "e", "f"} {
 			all.Go(func() {
-				if w := a.send("PATCH", "/admin/clients/"+a.client.ID, `{"add_redirect_uris":["https://app.example/`+n+`"]}`); w.Code != http.StatusOK {
+				if w := a.send("PATCH", "/api/platform/clients/"+a.client.ID, `{"add_redirect_uris":["https://app.example/`+n+`"]}`); w.Code != http.StatusOK {
 					t.Errorf("update = %d %s", w.Code, w.Body)
 				}
 			})
@@ -153,59 +154,85 @@ func TestAdminClients(t *testing.T) {
 		var seen []string
 		after := ""
 		for range 3 {
-			var page struct {
-				Data    []admin.AdminClient `json:"data"`
-				HasMore bool                `json:"hasMore"`
-			}
-			w := a.send("GET", "/admin/clients?limit=2&after="+after, "")
+			var page api.Page[admin.AdminClient]
+			w := a.send("GET", "/api/platform/clients?limit=2"+after, "")
 			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.HasMore != (len(seen) < 3) {
 				t.Fatalf("page after %q = %s, %v", after, w.Body, err)
 			}
 			for _, c := range page.Data {
 				seen = append(seen, c.ClientID)
 			}
-			after = seen[len(seen)-1]
+			after = "&after=" + page.Next
 		}
 		if !slices.IsSorted(seen) || len(slices.Compact(seen)) != 5 {
 			t.Errorf("walked %v, want five in order", seen)
 		}
-		for _, query := range []string{"limit=0", "limit=501", "limit=x", "limit=1&limit=2", "after=a&after=b"} {
-			if w := a.send("GET", "/admin/clients?"+query, ""); w.Code != http.StatusBadRequest {
+		for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "after=a&after=b", "after=", "name=a"} {
+			if w := a.send("GET", "/api/platform/clients?"+query, ""); w.Code != http.StatusBadRequest {
 				t.Errorf("%s = %d %s", query, w.Code, w.Body)
 			}
 		}
 	})
 }
 
+const userMembers = "account created_at disabled has_password operator user_id username"
+
+const nobody = "/api/platform/users/usr_00000000000000000000000000"
+
 func TestAdminUsers(t *testing.T) {
 	a := parallelAPI(t)
-	made := a.send("POST", "/admin/users", `{"username":"Odile","account":"acct_larkspur","password":"`+storetest.Password+`"}`)
+	made := a.send("POST", "/api/platform/users", `{"username":"Odile","account":"acct_larkspur","password":"`+storetest.Password+`"}`)
+	odile := "/api/platform/users/" + made.text(t, "user_id")
 	t.Run("members", func(t *testing.T) {
-		if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account operator user_id username" {
+		if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != userMembers {
 			t.Errorf("create = %d with %s", made.Code, got)
 		}
-		w := a.send("GET", "/admin/users/ODILE", "")
-		if got := strings.Join(w.members(t), " "); got != "account disabled operator user_id username" || w.text(t, "user_id") != made.text(t, "user_id") {
+		w := a.send("GET", odile, "")
+		if got := strings.Join(w.members(t), " "); got != userMembers || w.text(t, "username") != "Odile" {
 			t.Errorf("show = %d with %s", w.Code, got)
 		}
-		if w := a.send("POST", "/admin/users", `{"username":"bob","password":"`+storetest.Password+`"}`); w.text(t, "account") != "default" {
+		if w := a.send("POST", "/api/platform/users", `{"username":"bob","password":"`+storetest.Password+`"}`); w.text(t, "account") != "default" {
 			t.Errorf("account not named: %s", w.Body)
 		}
 	})
+	t.Run("found_by_exact_name_in_any_spelling", func(t *testing.T) {
+		for name, want := range map[string]int{"ODILE": 1, "+odile+": 1, "odil": 0, "moira": 0, "%00": 0} {
+			var page api.Page[admin.AdminUser]
+			w := a.send("GET", "/api/platform/users?username="+name, "")
+			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK || len(page.Data) != want {
+				t.Errorf("%s = %d %s, want %d", name, w.Code, w.Body, want)
+			}
+		}
+	})
+	t.Run("listed_by_id", func(t *testing.T) {
+		var ids []string
+		for query, more := "?limit=1", true; more; {
+			var page api.Page[admin.AdminUser]
+			w := a.send("GET", "/api/platform/users"+query, "")
+			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page.Data) != 1 {
+				t.Fatalf("%s = %d %s", query, w.Code, w.Body)
+			}
+			ids, query, more = append(ids, page.Data[0].UserID), "?limit=1&after="+page.Next, page.HasMore
+		}
+		if len(ids) != 2 || !slices.IsSorted(ids) {
+			t.Errorf("walked %v, want both in order", ids)
+		}
+		a.send("GET", "/api/platform/users?after=odile", "").fault(t, http.StatusBadRequest, "invalid_parameter", "after")
+	})
 	t.Run("one_name_one_user", func(t *testing.T) {
-		a.send("POST", "/admin/users", `{"username":"odile","password":"`+storetest.Password+`"}`).fault(t, http.StatusConflict, "exists", "")
+		a.send("POST", "/api/platform/users", `{"username":"odile","password":"`+storetest.Password+`"}`).fault(t, http.StatusConflict, "exists", "")
 	})
 	t.Run("operator", func(t *testing.T) {
 		for _, c := range []struct {
 			name, method, path, body string
 			want                     bool
 		}{
-			{"created_without_it", "GET", "/admin/users/odile", "", false},
-			{"promoted", "POST", "/admin/users/odile/promote", "", true},
-			{"shown", "GET", "/admin/users/odile", "", true},
-			{"changed_otherwise", "POST", "/admin/users/odile/enable", "", true},
-			{"demoted", "POST", "/admin/users/odile/demote", "", false},
-			{"created_with_it", "POST", "/admin/users", `{"username":"olga","operator":true,"password":"` + storetest.Password + `"}`, true},
+			{"created_without_it", "GET", odile, "", false},
+			{"promoted", "POST", odile + "/promote", "", true},
+			{"shown", "GET", odile, "", true},
+			{"changed_otherwise", "POST", odile + "/enable", "", true},
+			{"demoted", "POST", odile + "/demote", "", false},
+			{"created_with_it", "POST", "/api/platform/users", `{"username":"olga","operator":true,"password":"` + storetest.Password + `"}`, true},
 		} {
 			var shown struct{ Operator *bool }
 			w := a.send(c.method, c.path, c.body)
@@ -220,65 +247,59 @@ func TestAdminUsers(t *testing.T) {
 		if w := b.get("/api/events", token); w.Code != http.StatusOK {
 			t.Fatalf("events = %d", w.Code)
 		}
-		if w := b.send("POST", "/admin/users/odile/password", `{"password":"another long passphrase"}`); w.Code != http.StatusOK {
+		if w := b.send("POST", "/api/platform/users/"+b.UserID(t, "odile")+"/password", `{"password":"another long passphrase"}`); w.Code != http.StatusOK {
 			t.Fatalf("password = %d %s", w.Code, w.Body)
 		}
 		if w := b.get("/api/events", token); w.Code != http.StatusUnauthorized {
 			t.Errorf("events with the old token = %d, want 401", w.Code)
 		}
 	})
-	t.Run("name_with_a_slash", func(t *testing.T) {
-		const name = "till/3%2f"
-		if w := a.send("POST", "/admin/users", `{"username":"`+name+`","password":"`+storetest.Password+`"}`); w.Code != http.StatusCreated {
-			t.Fatalf("create = %d %s", w.Code, w.Body)
+	t.Run("the_path_has_an_id_and_no_name", func(t *testing.T) {
+		for _, name := range []string{"odile", "Odile", "%25zz", "%00", ".", ".."} {
+			a.send("GET", "/api/platform/users/"+name, "").fault(t, http.StatusNotFound, "not_found", "")
+			a.send("POST", "/api/platform/users/"+name+"/disable", "").fault(t, http.StatusNotFound, "not_found", "")
+			a.send("DELETE", "/api/platform/users/"+name, "").fault(t, http.StatusNotFound, "not_found", "")
 		}
-		path := "/admin/users/" + url.PathEscape(url.PathEscape(name))
-		if w := a.send("POST", path+"/disable", ""); w.text(t, "username") != name {
-			t.Errorf("disable = %d %s", w.Code, w.Body)
-		}
-		if w := a.send("DELETE", path, ""); w.Code != http.StatusNoContent {
-			t.Errorf("delete = %d %s", w.Code, w.Body)
-		}
-		a.send("GET", "/admin/users/%25zz", "").fault(t, http.StatusBadRequest, "invalid_request", "")
-		a.send("GET", "/admin/users/%2500", "").fault(t, http.StatusBadRequest, "invalid_request", "")
 	})
 	t.Run("refusals", func(t *testing.T) {
-		for body, param := range map[string]string{
-			`{"username":"eve","password":"short"}`:                                           "password",
-			`{"username":"eve smith","password":"` + storetest.Password + `"}`:                "username",
-			`{"username":"eve","account":"No Such","password":"` + storetest.Password + `"}`:  "account",
-			`{"username":"eve","passwrod":"` + storetest.Password + `"}`:                      "",
-			`{"username":"","password":"` + storetest.Password + `"}`:                         "username",
-			`{"username":"eve","password":"` + strings.Repeat("x", 1025) + `"}`:               "password",
-			`{"username":"` + strings.Repeat("e", 129) + `","password":"long enough, it is"}`: "username",
+		for body, at := range map[string][2]string{
+			`{"username":"eve","password":"short"}`:                                           {"invalid_parameter", "password"},
+			`{"username":"eve smith","password":"` + storetest.Password + `"}`:                {"invalid_parameter", "username"},
+			`{"username":"eve","account":"No Such","password":"` + storetest.Password + `"}`:  {"invalid_parameter", "account"},
+			`{"username":"eve","passwrod":"` + storetest.Password + `"}`:                      {"unknown_field", "passwrod"},
+			`{"username":"","password":"` + storetest.Password + `"}`:                         {"invalid_parameter", "username"},
+			`{"username":"eve","password":"` + strings.Repeat("x", 1025) + `"}`:               {"invalid_parameter", "password"},
+			`{"username":"` + strings.Repeat("e", 129) + `","password":"long enough, it is"}`: {"invalid_parameter", "username"},
+			`{"username":"usr_00000000000000000000000000","password":"long enough, it is"}`:   {"invalid_parameter", "username"},
 		} {
-			w := a.send("POST", "/admin/users", body)
-			w.fault(t, http.StatusBadRequest, "invalid_request", param)
+			w := a.send("POST", "/api/platform/users", body)
+			w.fault(t, http.StatusBadRequest, at[0], at[1])
 			if strings.Contains(w.Body.String(), storetest.Password) {
 				t.Errorf("the answer repeats the password: %s", w.Body)
 			}
 		}
 		for _, request := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/disable"}, {"POST", "/enable"}, {"POST", "/promote"}, {"POST", "/demote"}} {
-			a.send(request[0], "/admin/users/moira"+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
+			a.send(request[0], nobody+request[1], "").fault(t, http.StatusNotFound, "not_found", "")
 		}
-		a.send("POST", "/admin/users/moira/password", `{"password":"`+storetest.Password+`"}`).fault(t, http.StatusNotFound, "not_found", "")
+		a.send("POST", nobody+"/password", `{"password":"`+storetest.Password+`"}`).fault(t, http.StatusNotFound, "not_found", "")
 	})
 }
 
 func TestAdminUserCodes(t *testing.T) {
 	a := parallelAPI(t)
-	made := a.send("POST", "/admin/users", `{"username":"nora","code":true}`)
-	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account code expires_at operator user_id username" {
+	made := a.send("POST", "/api/platform/users", `{"username":"nora","code":true}`)
+	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account code code_expires_at created_at disabled expires_at has_password operator url user_id username" {
 		t.Errorf("create by code = %d with %s", made.Code, got)
 	}
-	again := a.send("POST", "/admin/users/NORA/code", "")
-	if got := strings.Join(again.members(t), " "); again.Code != http.StatusOK || got != "code expires_at user_id username" || again.text(t, "code") == made.text(t, "code") {
+	nora := "/api/platform/users/" + made.text(t, "user_id")
+	again := a.send("POST", nora+"/code", "")
+	if got := strings.Join(again.members(t), " "); again.Code != http.StatusOK || got != "code expires_at url user_id username" || again.text(t, "code") == made.text(t, "code") {
 		t.Errorf("a new code = %d with %s", again.Code, got)
 	}
-	a.send("POST", "/admin/users", `{"username":"olga","code":true,"password":"`+storetest.Password+`"}`).fault(t, http.StatusBadRequest, "invalid_request", "code")
-	a.send("POST", "/admin/users/moira/code", "").fault(t, http.StatusNotFound, "not_found", "")
-	a.send("POST", "/admin/users/nora/disable", "")
-	a.send("POST", "/admin/users/nora/code", "").fault(t, http.StatusConflict, "conflict", "")
+	a.send("POST", "/api/platform/users", `{"username":"olga","code":true,"password":"`+storetest.Password+`"}`).fault(t, http.StatusBadRequest, "invalid_parameter", "code")
+	a.send("POST", nobody+"/code", "").fault(t, http.StatusNotFound, "not_found", "")
+	a.send("POST", nora+"/disable", "")
+	a.send("POST", nora+"/code", "").fault(t, http.StatusConflict, "conflict", "")
 	if _, err := a.FindUser(t.Context(), "olga"); err == nil {
 		t.Error("a refused user was created")
 	}
@@ -286,21 +307,31 @@ func TestAdminUserCodes(t *testing.T) {
 
 func TestAdminAccounts(t *testing.T) {
 	a := parallelAPI(t)
-	made := a.send("POST", "/admin/accounts", `{"account":"acct_a","name":"Larkspur Tea Room"}`)
-	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account created_at name" {
+	const accounts = "/api/platform/accounts/"
+	made := a.send("PUT", accounts+"acct_a", `{"name":"Larkspur Tea Room"}`)
+	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account created_at disabled name" {
 		t.Fatalf("create = %d with %s", made.Code, got)
 	}
-	a.send("POST", "/admin/accounts", `{"account":"acct_a"}`).fault(t, http.StatusConflict, "exists", "")
-	a.send("POST", "/admin/accounts", `{"account":"Acct"}`).fault(t, http.StatusBadRequest, "invalid_request", "account")
+	for _, body := range []string{``, `{}`, `{"account":"acct_a"}`, `{"name":"Larkspur Tea Room"}`} {
+		if again := a.send("PUT", accounts+"acct_a", body); again.Code != http.StatusOK || again.Body.String() != made.Body.String() {
+			t.Errorf("PUT of %s again = %d %s, want the same account", body, again.Code, again.Body)
+		}
+	}
+	if w := a.send("PUT", accounts+"acct_a", `{"name":"Larkspur"}`); w.Code != http.StatusOK || w.text(t, "name") != "Larkspur" {
+		t.Errorf("renamed = %d %s", w.Code, w.Body)
+	}
+	a.admin("PUT", accounts+"acct_a", nil, "If-None-Match", "*").fault(t, http.StatusPreconditionFailed, "precondition_failed", "")
+	a.send("PUT", accounts+"acct_a", `{"account":"acct_b"}`).fault(t, http.StatusConflict, "conflict", "account")
+	a.send("PUT", accounts+"Acct", "").fault(t, http.StatusBadRequest, "invalid_parameter", "account")
 	a.User(t, "bob", "acct_b")
-	a.send("DELETE", "/admin/accounts/acct_b", "").fault(t, http.StatusConflict, "conflict", "")
+	a.send("DELETE", accounts+"acct_b", "").fault(t, http.StatusConflict, "conflict", "")
 	a.importLines(t, "acct_a", `{"type":"customer.created","resource":"cus_1","eventData":{"object":{}},"createdAt":1773066600}`)
-	if w := a.send("DELETE", "/admin/accounts/acct_a", ""); w.Code != http.StatusNoContent {
+	if w := a.send("DELETE", accounts+"acct_a", ""); w.Code != http.StatusNoContent {
 		t.Errorf("delete = %d %s", w.Code, w.Body)
 	}
-	a.send("GET", "/admin/accounts/acct_a", "").fault(t, http.StatusNotFound, "not_found", "")
-	a.send("DELETE", "/admin/accounts/acct_a", "").fault(t, http.StatusNotFound, "not_found", "")
-	if w := a.send("GET", "/admin/accounts", ""); strings.Count(w.Body.String(), `"account":`) != 1 {
+	a.send("GET", accounts+"acct_a", "").fault(t, http.StatusNotFound, "not_found", "")
+	a.send("DELETE", accounts+"acct_a", "").fault(t, http.StatusNotFound, "not_found", "")
+	if w := a.send("GET", "/api/platform/accounts", ""); strings.Count(w.Body.String(), `"account":`) != 1 {
 		t.Errorf("list = %s, want acct_b alone", w.Body)
 	}
 }

@@ -49,10 +49,10 @@ func TestAdminTokens(t *testing.T) {
 		if live["kind"] != "access_token" || live["active"] != true || live["username"] != "mara" || live["client_id"] != h.client.ID || live["client_name"] != h.client.Name {
 			t.Errorf("inspect = %v", live)
 		}
-		if ids := listOf(t, h.admin(t, "GET", "/admin/families?user=MARA&client="+h.client.ID, ""), "family_id"); len(ids) != 2 || !slices.Contains(ids, id) {
+		if ids := listOf(t, h.admin(t, "GET", "/api/platform/authorizations?user=MARA&client="+h.client.ID, ""), "family_id"); len(ids) != 2 || !slices.Contains(ids, id) {
 			t.Errorf("list = %v, want two with %s", ids, id)
 		}
-		if revoked := shownTo(t, h.admin(t, "POST", "/admin/families/"+id+"/revoke", ""), http.StatusOK); revoked["family_id"] != id {
+		if revoked := shownTo(t, h.admin(t, "POST", "/api/platform/authorizations/"+id+"/revoke", ""), http.StatusOK); revoked["family_id"] != id {
 			t.Errorf("revoke = %v, want %s", revoked, id)
 		}
 		if dead := h.inspected(t, p.RefreshToken); dead["active"] != false || dead["reason"] != store.ReasonRevokedByOperator || dead["scopes"] != nil {
@@ -60,8 +60,20 @@ func TestAdminTokens(t *testing.T) {
 		}
 		h.familyIsDead(t, p)
 		h.familyLives(t, other)
-		if ids := listOf(t, h.admin(t, "GET", "/admin/families", ""), "family_id"); len(ids) != 1 || ids[0] == id {
+		if ids := listOf(t, h.admin(t, "GET", "/api/platform/authorizations", ""), "family_id"); len(ids) != 1 || ids[0] == id {
 			t.Errorf("list after the revocation = %v, want the other alone", ids)
+		}
+	})
+	t.Run("a_filter_that_names_nobody_selects_nothing", func(t *testing.T) {
+		h := parallelHouse(t)
+		h.pair(t)
+		for _, query := range []string{"user=moira", "client=moira", "user=mara&client=moira", "user=usr_00000000000000000000000000"} {
+			if ids := listOf(t, h.admin(t, "GET", "/api/platform/authorizations?"+query, ""), "family_id"); len(ids) > 0 {
+				t.Errorf("%s = %v, want none", query, ids)
+			}
+		}
+		if ids := listOf(t, h.admin(t, "GET", "/api/platform/authorizations?client="+url.QueryEscape(strings.ToUpper(h.client.Name)), ""), "family_id"); len(ids) != 1 {
+			t.Errorf("by the name of its client = %v, want one", ids)
 		}
 	})
 	t.Run("to_inspect_is_no_use", func(t *testing.T) {
@@ -94,22 +106,21 @@ func TestAdminTokens(t *testing.T) {
 			status             int
 			code               string
 		}{
-			{"POST", "/admin/families/fam_00000000000000000000000000/revoke", "", http.StatusNotFound, "not_found"},
-			{"POST", "/admin/families/nonsense/revoke", "", http.StatusNotFound, "not_found"},
-			{"GET", "/admin/families?user=moira", "", http.StatusNotFound, "not_found"},
-			{"GET", "/admin/families?client=moira", "", http.StatusNotFound, "not_found"},
-			{"GET", "/admin/families?after=nonsense", "", http.StatusBadRequest, "invalid_request"},
-			{"GET", "/admin/families?limit=0", "", http.StatusBadRequest, "invalid_request"},
-			{"GET", "/admin/families?user=a&user=b", "", http.StatusBadRequest, "invalid_request"},
+			{"POST", "/api/platform/authorizations/fam_00000000000000000000000000/revoke", "", http.StatusNotFound, "not_found"},
+			{"POST", "/api/platform/authorizations/nonsense/revoke", "", http.StatusNotFound, "not_found"},
+			{"GET", "/api/platform/authorizations?after=nonsense", "", http.StatusBadRequest, "invalid_parameter"},
+			{"GET", "/api/platform/authorizations?limit=0", "", http.StatusBadRequest, "invalid_parameter"},
+			{"GET", "/api/platform/authorizations?user=a&user=b", "", http.StatusBadRequest, "duplicate_parameter"},
+			{"GET", "/api/platform/authorizations?usr=a", "", http.StatusBadRequest, "unknown_parameter"},
 			{"POST", "/admin/token-inspect", `{}`, http.StatusBadRequest, "invalid_request"},
 			{"POST", "/admin/token-inspect", `{"token":"hunter2"}`, http.StatusBadRequest, "invalid_request"},
 			{"POST", "/admin/token-inspect", `{"token":"` + unknown + `"}`, http.StatusNotFound, "not_found"},
 			{"POST", "/admin/token-revoke", `{"token":"` + unknown + `"}`, http.StatusNotFound, "not_found"},
 			{"POST", "/admin/token-revoke", `{"token":"` + h.secret.Reveal() + `"}`, http.StatusBadRequest, "invalid_request"},
 			{"GET", "/admin/sessions?user=moira", "", http.StatusNotFound, "not_found"},
-			{"GET", "/admin/sessions?after=fam_00000000000000000000000000", "", http.StatusBadRequest, "invalid_request"},
+			{"GET", "/admin/sessions?after=fam_00000000000000000000000000", "", http.StatusBadRequest, "invalid_parameter"},
 			{"POST", "/admin/sessions/ses_00000000000000000000000000/revoke", "", http.StatusNotFound, "not_found"},
-			{"POST", "/admin/users/moira/revoke-sessions", "", http.StatusNotFound, "not_found"},
+			{"POST", "/admin/session-revoke", `{"user":"moira"}`, http.StatusNotFound, "not_found"},
 		} {
 			a := h.admin(t, c.method, c.path, c.body)
 			if refused := shownTo(t, a, c.status); refused["error"] != c.code || strings.Contains(a.body, "hunter2") || strings.Contains(a.body, h.secret.Reveal()) {
@@ -141,7 +152,7 @@ func TestAdminSessions(t *testing.T) {
 	if h.sessionLives(t, first) || !h.sessionLives(t, second) || h.inspected(t, hers)["active"] != true {
 		t.Error("want the first sign-in of mara ended, and no other")
 	}
-	shownTo(t, h.admin(t, "POST", "/admin/users/"+url.PathEscape("MARA")+"/revoke-sessions", ""), http.StatusOK)
+	shownTo(t, h.admin(t, "POST", "/admin/session-revoke", `{"user":"MARA"}`), http.StatusOK)
 	if h.sessionLives(t, second) || h.inspected(t, hers)["active"] != true {
 		t.Error("want all of mara's ended, and odile's alive")
 	}
@@ -157,10 +168,10 @@ func TestAuditOfTheOperatorsRevocations(t *testing.T) {
 		return func(t *testing.T) answer { return h.admin(t, "POST", path, body) }
 	}
 	for _, c := range []auditCase{
-		{"family", post("/admin/families/"+id+"/revoke", ""), store.AuditRevoke, store.ReasonRevokedByOperator, true, true},
+		{"family", post("/api/platform/authorizations/"+id+"/revoke", ""), store.AuditRevoke, store.ReasonRevokedByOperator, true, true},
 		{"family_of_a_token", post("/admin/token-revoke", `{"token":"`+leaked+`"}`), store.AuditRevoke, store.ReasonRevokedByOperator, true, true},
 		{"session", post("/admin/sessions/"+session+"/revoke", ""), store.AuditRevoke, "signed out by the operator", false, true},
-		{"sessions_of_a_user", post("/admin/users/mara/revoke-sessions", ""), store.AuditRevoke, "signed out everywhere by the operator", false, true},
+		{"sessions_of_a_user", post("/admin/session-revoke", `{"user":"mara"}`), store.AuditRevoke, "signed out everywhere by the operator", false, true},
 	} {
 		lines := h.recorded(t, func() {
 			if a := c.step(t); a.StatusCode != http.StatusOK {

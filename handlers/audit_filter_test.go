@@ -66,7 +66,7 @@ func TestAuditFilters(t *testing.T) {
 		wantStatus(t, b.get(t, "/desk/audit?"+query), http.StatusBadRequest)
 	}
 	for _, name := range []string{"since", "until"} {
-		if a := h.admin(t, "GET", "/admin/audit?"+name+"=never", ""); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, `"`+name+` is not a time: `) {
+		if a := h.admin(t, "GET", "/api/platform/audit?"+name+"=never", ""); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, `"`+name+` is not a time: `) {
 			t.Errorf("the API refuses %s with %d %s", name, a.StatusCode, a.body)
 		}
 	}
@@ -121,7 +121,7 @@ func auditedConstants(t testing.TB) (values []string) {
 func (h *house) auditOf(t testing.TB, query string) []admin.AdminAuditLine {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/admin/audit?limit=500&"+query, nil))
+	h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/api/platform/audit?limit=500&"+query, nil))
 	var page struct{ Data []admin.AdminAuditLine }
 	must.Do(t, json.Unmarshal(w.Body.Bytes(), &page))
 	if w.Code != http.StatusOK {
@@ -143,7 +143,7 @@ func TestAuditSaysWhoDidItAndToWhat(t *testing.T) {
 		must.Get(h.DemoteUser(t.Context(), "mara"))(t)
 		must.Get(h.PromoteUser(store.WithActor(t.Context(), actor), "mara"))(t)
 	}
-	h.admin(t, "POST", "/admin/users/mara/demote", "")
+	h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/demote", "")
 	b.follow(t, b.sent(t, "/desk/users/"+h.user.Subject(), "disable"))
 	olga := must.Get(h.FindUser(t.Context(), "olga"))(t)
 	var got [][4]string

@@ -40,6 +40,7 @@ func (h *house) admin(t testing.TB, method, path, body string) answer {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.RemoteAddr = "@"
+	r.Header.Set("Content-Type", "application/json")
 	h.server.Admin().ServeHTTP(w, r)
 	return answer{Response: w.Result(), body: w.Body.String()}
 }
@@ -105,7 +106,7 @@ func TestAuditOfPeople(t *testing.T) {
 			return b.submit(t, b.get(t, h.authURL()), "decision", "deny")
 		}, store.AuditDenied, "denied_by_user", true, true},
 		{"disabled_user", func(t *testing.T) answer {
-			if a := h.admin(t, "POST", "/admin/users/mara/disable", ""); a.StatusCode != http.StatusOK {
+			if a := h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/disable", ""); a.StatusCode != http.StatusOK {
 				t.Fatalf("disable = %d %s", a.StatusCode, a.body)
 			}
 			h.Clock.Advance(time.Hour)
@@ -204,7 +205,7 @@ func TestAuditOfTokens(t *testing.T) {
 
 func TestAuditOfOperators(t *testing.T) {
 	h := parallelHouse(t)
-	client, user := "/admin/clients/"+h.client.ID, "/admin/users/mara"
+	client, user := "/api/platform/clients/"+h.client.ID, "/api/platform/users/"+h.UserID(t, "mara")
 	var cases []auditCase
 	for _, c := range []struct{ reason, method, path, body string }{
 		{"client updated", "PATCH", client, `{"name":"Larkspur"}`},
@@ -248,11 +249,11 @@ func TestAuditOfOperators(t *testing.T) {
 		line := store.AuditLine{What: store.AuditAdmin, Reason: "user disabled", By: store.By{Actor: store.Actor{OperatorID: operator.Subject()}}}
 		shown := func() (newest map[string]any) {
 			var page struct{ Data []map[string]any }
-			a := h.admin(t, "GET", "/admin/audit?limit=500", "")
+			a := h.admin(t, "GET", "/api/platform/audit?limit=500", "")
 			must.Do(t, json.Unmarshal([]byte(a.body), &page))
 			return page.Data[len(page.Data)-1]
 		}
-		h.admin(t, "POST", "/admin/users/olga/promote", "")
+		h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "olga")+"/promote", "")
 		if l := shown(); l["reason"] != "user promoted" || l["operator_id"] != nil || l["operator"] != nil {
 			t.Errorf("a line from the socket = %v, want no operator", l)
 		}
@@ -266,7 +267,7 @@ func TestAuditOfOperators(t *testing.T) {
 		}
 	})
 	t.Run("a_refused_change_is_none", func(t *testing.T) {
-		if lines := h.recorded(t, func() { h.admin(t, "DELETE", "/admin/users/moira", "") }); len(lines) > 0 {
+		if lines := h.recorded(t, func() { h.admin(t, "DELETE", "/api/platform/users/usr_00000000000000000000000000", "") }); len(lines) > 0 {
 			t.Errorf("the record has %+v, want nothing", lines)
 		}
 	})
@@ -426,7 +427,7 @@ func TestASignInIsRecordedWithItsSession(t *testing.T) {
 	b := h.browser(t)
 	a := b.submit(t, b.get(t, "/login"), rightPassword...)
 	must.Get(h.DisableUser(t.Context(), "mara"))(t)
-	h.admin(t, "POST", "/admin/users/mara/enable", "")
+	h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/enable", "")
 	lines := must.Get(h.Reopened(t).ListAudit(t.Context(), record.Position{}, 10))(t) // as after a crash
 	if len(lines) != 2 || lines[0].What != store.AuditLogin || lines[0].RequestID != a.Header.Get("X-Request-Id") || lines[1].Reason != "user enabled" {
 		t.Errorf("after a crash the record has %+v, want the sign-in and the operator's change", lines)
@@ -437,8 +438,8 @@ func TestAdminListAudit(t *testing.T) {
 	h := parallelHouse(t)
 	for range 5 {
 		must.Get(h.DisableUser(t.Context(), "mara"))(t)
-		h.admin(t, "POST", "/admin/users/mara/enable", "")
-		h.admin(t, "POST", "/admin/users/mara/enable", "") // changes nothing
+		h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/enable", "")
+		h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/enable", "") // changes nothing
 		h.Clock.Advance(time.Second)
 	}
 	read := func(query string) (ids []string, hasMore bool) {
@@ -446,7 +447,7 @@ func TestAdminListAudit(t *testing.T) {
 			Data    []map[string]string
 			HasMore bool
 		}
-		a := h.admin(t, "GET", "/admin/audit"+query, "")
+		a := h.admin(t, "GET", "/api/platform/audit"+query, "")
 		if err := json.Unmarshal([]byte(a.body), &page); err != nil || a.StatusCode != http.StatusOK {
 			t.Fatalf("status = %d %s (%v)", a.StatusCode, a.body, err)
 		}
@@ -460,16 +461,16 @@ func TestAdminListAudit(t *testing.T) {
 	}
 	all, _ := read("")
 	var paged []string
-	for after, more := "", true; more; {
+	for query, more := "?limit=2", true; more; {
 		var ids []string
-		ids, more = read("?limit=2&after=" + after)
+		ids, more = read(query)
 		paged = append(paged, ids...)
-		after = ids[len(ids)-1]
+		query = "?limit=2&after=" + ids[len(ids)-1]
 	}
 	if len(all) != 5 || !slices.IsSorted(all) || !slices.Equal(all, paged) {
 		t.Errorf("whole %v, paged %v; want five lines in order, each once", all, paged)
 	}
-	wantError(t, h.admin(t, "GET", "/admin/audit?after=x", ""), http.StatusBadRequest, "invalid_request")
+	wantError(t, h.admin(t, "GET", "/api/platform/audit?after=x", ""), http.StatusBadRequest, "invalid_parameter")
 }
 
 // auditText is the audit log as text.

@@ -474,7 +474,7 @@ func TestDeskTablesOfARecord(t *testing.T) {
 // was one.
 func TestAdminShowsTheLatestSignIn(t *testing.T) {
 	h := parallelHouse(t)
-	for _, path := range []string{"/admin/users", "/admin/users/mara"} {
+	for _, path := range []string{"/api/platform/users", "/api/platform/users/" + h.UserID(t, "mara")} {
 		if a := h.admin(t, "GET", path, ""); strings.Contains(a.body, "last_sign_in") {
 			t.Errorf("%s before a sign-in: %s", path, a.body)
 		}
@@ -482,7 +482,7 @@ func TestAdminShowsTheLatestSignIn(t *testing.T) {
 	h.signedIn(t, h.user)
 	want := fmt.Sprintf(`"last_sign_in":%d`, h.Clock.Now().Unix())
 	h.Clock.Advance(time.Hour)
-	for _, path := range []string{"/admin/users", "/admin/users/MARA"} {
+	for _, path := range []string{"/api/platform/users", "/api/platform/users/" + h.UserID(t, "MARA")} {
 		if a := h.admin(t, "GET", path, ""); strings.Count(a.body, want) != 1 {
 			t.Errorf("%s = %s, want %s", path, a.body, want)
 		}

@@ -228,7 +228,7 @@ func TestACursorAheadOfTheClockIsNoted(t *testing.T) {
 			return h.request(http.MethodHead, "/api/events?after="+c, h.token, nil).Header()
 		}},
 		"operator":   {"after", asOperator("/admin/events?account=acct_a&after=")},
-		"audit":      {"after", asOperator("/admin/audit?after=")},
+		"audit":      {"after", asOperator("/api/platform/audit?after=")},
 		"deliveries": {"after", ask(api.WebhooksPath + "/" + e.ID + "/deliveries?after=")},
 		"stream":     {"after", func(c string) http.Header { return l.open(t, "?after="+c, h.token).Header }},
 		"Last-Event-ID": {"Last-Event-ID", func(c string) http.Header {

@@ -25,7 +25,7 @@ type fullCase struct {
 func adminCase(name, method, path, body string) fullCase {
 	return fullCase{name, kv.Ruling, func(t *testing.T, h *house) func() answer {
 		must.Get(h.CreateAccount(t.Context(), "acct_old", ""))(t)
-		path := strings.ReplaceAll(path, "CLIENT", h.client.ID)
+		path := strings.NewReplacer("CLIENT", h.client.ID, "MARA", h.UserID(t, "mara")).Replace(path)
 		return func() answer { return h.admin(t, method, path, body) }
 	}}
 }
@@ -60,7 +60,7 @@ var fullCases = []fullCase{
 	tenantCase("an endpoint", kv.Ordinary, http.MethodPost, "/api/webhook-endpoints", `{"url":"https://hooks.example/b"}`),
 	tenantCase("an endpoint's new secret", kv.Ordinary, http.MethodPost, "/api/webhook-endpoints/ENDPOINT/rotate-secret", `{}`),
 	{"a new account", kv.Ordinary, func(t *testing.T, h *house) func() answer {
-		return func() answer { return h.admin(t, http.MethodPost, "/admin/accounts", `{"account":"acct_new"}`) }
+		return func() answer { return h.admin(t, http.MethodPut, "/api/platform/accounts/acct_new", ``) }
 	}},
 	{"a refresh", kv.Access, func(t *testing.T, h *house) func() answer {
 		p := h.pair(t)
@@ -138,17 +138,17 @@ var fullCases = []fullCase{
 		return func() answer { return b.sent(t, "/desk/users/"+h.user.Subject(), "disable") }
 	}},
 	adminCase("all deliveries held", http.MethodPost, "/admin/webhook-hold", `{}`),
-	adminCase("user disable", http.MethodPost, "/admin/users/mara/disable", ``),
-	adminCase("user passwd", http.MethodPost, "/admin/users/mara/password", `{"password":"`+freshPassword+`"}`),
-	adminCase("user delete", http.MethodDelete, "/admin/users/mara", ``),
-	adminCase("client disable", http.MethodPost, "/admin/clients/CLIENT/disable", ``),
-	adminCase("client rotate-secret --revoke-tokens", http.MethodPost, "/admin/clients/CLIENT/rotate-secret", `{"revoke_tokens":true}`),
-	adminCase("client delete", http.MethodDelete, "/admin/clients/CLIENT", ``),
-	adminCase("account delete", http.MethodDelete, "/admin/accounts/acct_old", ``),
+	adminCase("user disable", http.MethodPost, "/api/platform/users/MARA/disable", ``),
+	adminCase("user passwd", http.MethodPost, "/api/platform/users/MARA/password", `{"password":"`+freshPassword+`"}`),
+	adminCase("user delete", http.MethodDelete, "/api/platform/users/MARA", ``),
+	adminCase("client disable", http.MethodPost, "/api/platform/clients/CLIENT/disable", ``),
+	adminCase("client rotate-secret --revoke-tokens", http.MethodPost, "/api/platform/clients/CLIENT/rotate-secret", `{"revoke_tokens":true}`),
+	adminCase("client delete", http.MethodDelete, "/api/platform/clients/CLIENT", ``),
+	adminCase("account delete", http.MethodDelete, "/api/platform/accounts/acct_old", ``),
 	adminCase("event purge", http.MethodPost, "/admin/event-purge", `{"account":"acct_old"}`),
 	{"session revoke", kv.Ruling, func(t *testing.T, h *house) func() answer {
 		h.signedIn(t, h.user)
-		return func() answer { return h.admin(t, http.MethodPost, "/admin/users/mara/revoke-sessions", ``) }
+		return func() answer { return h.admin(t, http.MethodPost, "/admin/session-revoke", `{"user":"mara"}`) }
 	}},
 	deskCase("rotate-secret", deskClient, "revoke_tokens", "on"),
 	deskCase("disable", deskClient),

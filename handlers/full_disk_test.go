@@ -23,7 +23,7 @@ func TestAFullDiskIsExplainedToOperators(t *testing.T) {
 	own := "/desk/users/" + url.PathEscape(h.user.Subject())
 	h.Faults.OnUpdate(func(func() error) error { return diskFull{} })
 	atDesk := b.sent(t, own, "disable")
-	byCommand := h.admin(t, http.MethodPost, "/admin/users/mara/disable", "")
+	byCommand := h.admin(t, http.MethodPost, "/api/platform/users/"+h.UserID(t, "mara")+"/disable", "")
 	byClient := h.token(t, h.passwordForm())
 	person := h.browser(t)
 	atLogin := person.submit(t, person.get(t, "/login"), rightPassword...)

@@ -240,7 +240,7 @@ func TestHostileWords(t *testing.T) {
 	}
 	t.Run("json_is_never_read_as_a_page", func(t *testing.T) {
 		w := httptest.NewRecorder()
-		h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/admin/clients", nil))
+		h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/api/platform/clients", nil))
 		if w.Header().Get("Content-Type") != "application/json" && !strings.Contains(w.Header().Get("Content-Type"), "json") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("headers = %v, want JSON and nosniff", w.Header())
 		}

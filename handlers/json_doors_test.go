@@ -31,14 +31,15 @@ func TestJSONOfTheAPI(t *testing.T) {
 		h.post("", h.token, `{"url":"`+hookURL+`","types":"a"}`).fault(t, http.StatusBadRequest, "invalid_parameter", "types")
 	})
 	t.Run("the_admin_API", func(t *testing.T) {
-		if w := h.send("POST", "/admin/accounts", mark+`{"account":"acct_j","name":null}`); w.Code != http.StatusCreated {
-			t.Errorf("POST = %d %s, want 201", w.Code, w.Body)
+		if w := h.send("PUT", "/api/platform/accounts/acct_j", mark+`{"account":"acct_j","name":null}`); w.Code != http.StatusCreated {
+			t.Errorf("PUT = %d %s, want 201", w.Code, w.Body)
 		}
-		for _, tt := range []struct{ body, param string }{
-			{`{"account":7}`, "account"}, {`{"redirect_uris":"https://a.example/"}`, "redirect_uris"}, {`{"redirect_uris":[7]}`, "redirect_uris.0"}, {`{"redirect_uris":[null]}`, "redirect_uris.0"},
-			{`{"public":"yes"}`, "public"}, {`{"colour":"red"}`, "colour"}, {`null`, ""}, {`[]`, ""}, {`{} {}`, ""},
+		for _, tt := range []struct{ body, code, param string }{
+			{`{"account":7}`, "invalid_parameter", "account"}, {`{"redirect_uris":"https://a.example/"}`, "invalid_parameter", "redirect_uris"},
+			{`{"redirect_uris":[7]}`, "invalid_parameter", "redirect_uris"}, {`{"redirect_uris":[null]}`, "invalid_parameter", "redirect_uris"},
+			{`{"public":"yes"}`, "invalid_parameter", "public"}, {`{"colour":"red"}`, "unknown_field", "colour"}, {`null`, "invalid_json", ""}, {`[]`, "invalid_json", ""}, {`{} {}`, "invalid_json", ""},
 		} {
-			h.send("POST", "/admin/clients", tt.body).fault(t, http.StatusBadRequest, "invalid_request", tt.param)
+			h.send("POST", "/api/platform/clients", tt.body).fault(t, http.StatusBadRequest, tt.code, tt.param)
 		}
 		event := `{"resource":"inv_1","eventData":{"object":{"id":"inv_1"}},"type":"invoice.created"}`
 		if w := h.send("POST", "/admin/events", mark+event); w.Code != http.StatusCreated {

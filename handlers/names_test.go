@@ -17,23 +17,24 @@ func TestNamesThatNobodyCanSee(t *testing.T) {
 	h := parallelHouse(t)
 	admin := httptest.NewServer(h.server.Admin())
 	t.Cleanup(admin.Close)
-	create := func(t *testing.T, path string, members map[string]any) answer {
+	create := func(t *testing.T, method, path string, members map[string]any) answer {
 		t.Helper()
 		body, err := json.Marshal(members)
 		must.Do(t, err)
-		res, err := admin.Client().Post(admin.URL+path, "application/json", strings.NewReader(string(body)))
-		must.Do(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), method, admin.URL+path, strings.NewReader(string(body))))(t)
+		r.Header.Set("Content-Type", "application/json")
+		res := must.Get(admin.Client().Do(r))(t)
 		defer res.Body.Close()
 		return readAnswer(t, res)
 	}
 	client := func(t *testing.T, name string) answer {
-		return create(t, "/admin/clients", map[string]any{"name": name, "redirect_uris": []string{"https://app.example/cb"}})
+		return create(t, http.MethodPost, "/api/platform/clients", map[string]any{"name": name, "redirect_uris": []string{"https://app.example/cb"}})
 	}
 	account := func(t *testing.T, name string) answer {
-		return create(t, "/admin/accounts", map[string]any{"account": "acct_blank", "name": name})
+		return create(t, http.MethodPut, "/api/platform/accounts/acct_blank", map[string]any{"name": name})
 	}
 	user := func(t *testing.T, name string) answer {
-		return create(t, "/admin/users", map[string]any{"username": name, "account": "acct_larkspur", "password": "correct horse battery"})
+		return create(t, http.MethodPost, "/api/platform/users", map[string]any{"username": name, "account": "acct_larkspur", "password": "correct horse battery"})
 	}
 	for what, name := range map[string]string{
 		"space": " ", "no_break_space": "\u00a0", "ideographic_space": "\u3000", "spaces": " \u2003 ",
@@ -48,10 +49,10 @@ func TestNamesThatNobodyCanSee(t *testing.T) {
 				if a := make(t, name); !strings.Contains(a.body, `"param":"`+of+`"`) {
 					t.Errorf("%s %q: %s, want it to be at fault", of, name, a.body)
 				} else {
-					wantError(t, a, http.StatusBadRequest, "invalid_request")
+					wantError(t, a, http.StatusBadRequest, "invalid_parameter")
 				}
 			}
-			wantError(t, account(t, name), http.StatusBadRequest, "invalid_request")
+			wantError(t, account(t, name), http.StatusBadRequest, "invalid_parameter")
 		})
 	}
 	for what, name := range map[string]string{

@@ -166,7 +166,7 @@ func TestAuditOfCodes(t *testing.T) {
 	var code string
 	made := h.recorded(t, func() {
 		var shown struct{ Code string }
-		a := h.admin(t, "POST", "/admin/users/mara/code", "")
+		a := h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/code", "")
 		must.Do(t, json.Unmarshal([]byte(a.body), &shown))
 		code = shown.Code
 	})
@@ -178,7 +178,7 @@ func TestAuditOfCodes(t *testing.T) {
 	late := h.codeFor(t, "mara")
 	h.Clock.Advance(24 * time.Hour)
 	wantReasons(t, h.recorded(t, func() { h.browser(t).setPassword(t, "mara", late) }), store.AuditLoginRefused, "expired_code")
-	both := h.recorded(t, func() { h.admin(t, "POST", "/admin/users", `{"username":"nora","code":true}`) })
+	both := h.recorded(t, func() { h.admin(t, "POST", "/api/platform/users", `{"username":"nora","code":true}`) })
 	if len(both) != 2 || both[0].Reason != "user created" || both[1].Reason != "code made" || both[1].UserID != both[0].UserID {
 		t.Errorf("a user made by code leaves %+v, want the user and the code", both)
 	}

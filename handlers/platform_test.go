@@ -113,8 +113,8 @@ func TestPlatformScopesElsewhere(t *testing.T) {
 			}
 		}
 		for _, call := range [][3]string{
-			{"POST", "/admin/clients", `{"name":"L","redirect_uris":["https://a.example/"],"scopes":["` + scope + `"]}`},
-			{"PATCH", "/admin/clients/" + h.client.ID, `{"scopes":["events:read","` + scope + `"]}`},
+			{"POST", "/api/platform/clients", `{"name":"L","redirect_uris":["https://a.example/"],"scopes":["` + scope + `"]}`},
+			{"PATCH", "/api/platform/clients/" + h.client.ID, `{"scopes":["events:read","` + scope + `"]}`},
 		} {
 			a := h.admin(t, call[0], call[1], call[2])
 			wantError(t, a, http.StatusBadRequest, "invalid_scope")

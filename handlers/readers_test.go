@@ -42,7 +42,7 @@ func TestValuesThatReadersCannotHoldAreRefusedByName(t *testing.T) {
 			return a.admin(http.MethodPost, "/admin/events?account=acct_a", strings.NewReader(`{"type":"plan.x","resource":"p1","eventData":{"object":{"a":`+v+`}}}`), "Content-Type", "application/json")
 		}},
 		{"admin", "name", func(v string) answer {
-			return a.admin(http.MethodPost, "/admin/clients", strings.NewReader(`{"name":`+v+`}`))
+			return a.admin(http.MethodPost, "/api/platform/clients", strings.NewReader(`{"name":`+v+`}`), "Content-Type", "application/json")
 		}},
 	}
 	a.put("/api/resources/plan/p1", token, `{}`)

@@ -41,9 +41,9 @@ func TestRegistrationRefuses(t *testing.T) {
 	for name, uri := range uris {
 		t.Run(name, func(t *testing.T) {
 			list := must.Get(json.Marshal([]string{uri}))(t)
-			made := h.admin(t, "POST", "/admin/clients", `{"name":"Larkspur","redirect_uris":`+string(list)+`}`)
-			changed := h.admin(t, "PATCH", "/admin/clients/"+h.client.ID, `{"redirect_uris":`+string(list)+`}`)
-			added := h.admin(t, "PATCH", "/admin/clients/"+h.client.ID, `{"add_redirect_uris":`+string(list)+`}`)
+			made := h.admin(t, "POST", "/api/platform/clients", `{"name":"Larkspur","redirect_uris":`+string(list)+`}`)
+			changed := h.admin(t, "PATCH", "/api/platform/clients/"+h.client.ID, `{"redirect_uris":`+string(list)+`}`)
+			added := h.admin(t, "PATCH", "/api/platform/clients/"+h.client.ID, `{"add_redirect_uris":`+string(list)+`}`)
 			for _, a := range []answer{made, changed, added} {
 				wantHint(t, a, "")
 			}
@@ -52,7 +52,7 @@ func TestRegistrationRefuses(t *testing.T) {
 	}
 	t.Run("a_misspelt_grant_and_the_list_of_them", func(t *testing.T) {
 		for grants, want := range map[string]string{`["refresh_tokens"]`: "authorization_code", `["implicit"]`: "refresh_token", `["device_code"]`: "password"} {
-			a := h.admin(t, "POST", "/admin/clients", `{"name":"Larkspur","redirect_uris":["https://app.example/cb"],"grants":`+grants+`}`)
+			a := h.admin(t, "POST", "/api/platform/clients", `{"name":"Larkspur","redirect_uris":["https://app.example/cb"],"grants":`+grants+`}`)
 			wantHint(t, a, want)
 		}
 	})
@@ -67,7 +67,7 @@ func wantHint(t testing.TB, a answer, words string) {
 	t.Helper()
 	m := members(t, a)
 	hint, _ := m["hint"].(string)
-	if a.StatusCode != http.StatusBadRequest || m["error"] != "invalid_request" || m["error_description"] == "" || hint == "" || !strings.Contains(hint, words) {
+	if a.StatusCode != http.StatusBadRequest || m["error"] != "invalid_parameter" || m["error_description"] == "" || hint == "" || !strings.Contains(hint, words) {
 		t.Errorf("%d %s, want 400 invalid_request with why and a hint that names %q", a.StatusCode, a.body, words)
 	}
 }

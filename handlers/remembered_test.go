@@ -109,7 +109,7 @@ func TestRememberedConsent(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		public, _ := h.Client(t, func(c *store.ClientSpec) { c.Public = true })
-		if a := h.admin(t, "PATCH", "/admin/clients/"+public.ID, `{"consent":"remember"}`); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "public client") {
+		if a := h.admin(t, "PATCH", "/api/platform/clients/"+public.ID, `{"consent":"remember"}`); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "public client") {
 			t.Errorf("PATCH = %d %s, want a refusal that names the reason", a.StatusCode, a.body)
 		}
 		target := h.authURL("client_id", public.ID, "code_challenge", challenge, "code_challenge_method", "S256")

@@ -125,13 +125,14 @@ func New(c Config) *Server {
 func (s *Server) publicRoutes() http.Handler {
 	r := s.Site.NewRouter()
 	s.mountPublic(r)
-	return s.dev.WithOrigin(s.dev.WithFaults(r, web.WithGzip(s.desk.WithDesk(r))))
+	return s.dev.WithOrigin(s.dev.WithFaults(r, web.WithGzip(s.desk.WithDesk(s.admin.AtPlatform(r)))))
 }
 
 func (s *Server) mountPublic(r *web.Router) {
 	s.oauth.Mount(r)
 	s.docs.Mount(r)
 	s.API.Mount(r)
+	s.admin.MountPlatform(r)
 	s.Site.Mount(r)
 	s.dev.Mount(r)
 }

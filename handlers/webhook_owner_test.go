@@ -84,16 +84,16 @@ func TestAStolenTokensWebhookEndsWithTheAuthorization(t *testing.T) {
 			}
 		},
 		"an_operator_sets_the_password": func(t *testing.T, h *house, _ pair, _ string, _ *browser) {
-			wantStatus(t, h.admin(t, "POST", "/admin/users/mara/password", fmt.Sprintf(`{"password":%q}`, freshPassword)), http.StatusOK)
+			wantStatus(t, h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/password", fmt.Sprintf(`{"password":%q}`, freshPassword)), http.StatusOK)
 		},
 		"an_operator_disables_the_user": func(t *testing.T, h *house, _ pair, _ string, _ *browser) {
-			wantStatus(t, h.admin(t, "POST", "/admin/users/mara/disable", ""), http.StatusOK)
+			wantStatus(t, h.admin(t, "POST", "/api/platform/users/"+h.UserID(t, "mara")+"/disable", ""), http.StatusOK)
 		},
 		"an_operator_disables_the_client": func(t *testing.T, h *house, _ pair, _ string, _ *browser) {
-			wantStatus(t, h.admin(t, "POST", "/admin/clients/"+h.client.ID+"/disable", ""), http.StatusOK)
+			wantStatus(t, h.admin(t, "POST", "/api/platform/clients/"+h.client.ID+"/disable", ""), http.StatusOK)
 		},
 		"an_operator_revokes_the_clients_tokens": func(t *testing.T, h *house, _ pair, _ string, _ *browser) {
-			wantStatus(t, h.admin(t, "POST", "/admin/clients/"+h.client.ID+"/rotate-secret", `{"revoke_tokens":true}`), http.StatusOK)
+			wantStatus(t, h.admin(t, "POST", "/api/platform/clients/"+h.client.ID+"/rotate-secret", `{"revoke_tokens":true}`), http.StatusOK)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -840,7 +840,7 @@ func TestWebhookDeliveries(t *testing.T) {
 		h.put(fmt.Sprintf("/api/resources/plan/p%d", i), h.token, `{}`)
 	}
 	delivered, blocked := BlockWebhook(t, h.Store, e.ID)
-	list := func(query string) (shown []webhook.ObjectDelivery, page api.WebhookList[webhook.ObjectDelivery]) {
+	list := func(query string) (shown []webhook.ObjectDelivery, page api.Page[webhook.ObjectDelivery]) {
 		t.Helper()
 		w := h.get(api.WebhooksPath+"/"+e.ID+"/deliveries"+query, h.token)
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {

@@ -49,6 +49,9 @@ type Principal struct {
 // client's current scope, which may have been narrowed since.
 func (p Principal) Allows(need Scope) bool { return p.Scope.Covers(need) && p.narrowed.Covers(need) }
 
+// Permissions returns what the token gives now.
+func (p Principal) Permissions() Scope { return p.Scope.Effective() & p.narrowed.Effective() }
+
 const accessTokenRecord = 1
 
 // FindPrincipal returns the principal of a valid access token. It reads the token, its

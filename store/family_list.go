@@ -33,10 +33,11 @@ type FamilyFilter struct {
 	ClientID string
 	User     *User
 	Account  string // only families without a user, of this account
+	Within   string // only families of this account
 }
 
 func (w FamilyFilter) selects(f family) bool {
-	return (w.ClientID == "" || f.client == w.ClientID) && (w.Account == "" || f.user.IsZero() && f.account == w.Account)
+	return (w.Within == "" || f.account == w.Within) && (w.ClientID == "" || f.client == w.ClientID) && (w.Account == "" || f.user.IsZero() && f.account == w.Account)
 }
 
 // ListFamilies returns up to limit live families after the given id, in the order of

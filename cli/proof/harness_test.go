@@ -140,6 +140,9 @@ type readyLine struct {
 	Username     string `json:"username"`
 	Password     string `json:"password"`
 	Account      string `json:"account"`
+
+	PlatformClientID string `json:"platform_client_id"`
+	PlatformSecret   string `json:"platform_client_secret"`
 }
 
 // server is a running tollhouse.

@@ -238,7 +238,11 @@ func (s *server) recordAccounts() (acknowledged []string) {
 	defer client.CloseIdleConnections()
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("acct_%06d", i)
-		answer, err := client.Post("http://tollhouse/admin/accounts", "application/json", strings.NewReader(`{"account":"`+name+`"}`))
+		put, err := http.NewRequest(http.MethodPut, "http://tollhouse/api/platform/accounts/"+name, nil)
+		if err != nil {
+			return acknowledged
+		}
+		answer, err := client.Do(put)
 		if err != nil {
 			return acknowledged
 		}

@@ -167,7 +167,7 @@ func TestEverySeriesExistsFromTheStart(t *testing.T) {
 	}
 	r.closing.Store(true)
 	ask(t, r, "/readyz") // 503
-	r.server().Admin().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "http://tollhouse/admin/clients", nil))
+	r.server().Admin().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "http://tollhouse/api/platform/clients", nil))
 	everySeries(t, r)
 	for series := range samples(scrape(t, r)) {
 		if _, was := fresh[series]; !was && slices.ContainsFunc(watched, func(s selector) bool { return s.chooses(series) }) {

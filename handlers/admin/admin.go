@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"tollhouse/handlers/web"
@@ -14,11 +13,7 @@ import (
 // can reach, or in the command's own process. Secrets are sent in bodies, never in
 // URLs, and are returned only once.
 
-const (
-	adminPageSizeDefault = 100
-	adminPageSizeMax     = 500
-	adminDepthMax        = 3 // nesting of a body
-)
+const adminDepthMax = 3 // nesting of a body
 
 // AdminInfo is the answer of GET /admin/info.
 type AdminInfo struct {
@@ -38,42 +33,6 @@ func (s *Server) info(w http.ResponseWriter, _ *http.Request) error {
 	}
 	web.WriteJSON(w, http.StatusOK, AdminInfo{mode, s.api.DefaultAccount(), s.site.PublicURL, s.site.Version, s.site.Store.InstanceID(), s.site.Store.Now().Unix()})
 	return nil
-}
-
-// adminList is the envelope of the admin API's lists. The next page starts after
-// the last name of this one.
-type adminList struct {
-	Object  string `json:"object"`
-	Data    []any  `json:"data"`
-	HasMore bool   `json:"hasMore"`
-}
-
-// writeAdminList sends a page of which one item more than requested was read.
-func writeAdminList[T any](w http.ResponseWriter, items []T, limit int, shown func(T) any) {
-	page := adminList{Object: "list", Data: make([]any, 0, len(items)), HasMore: len(items) > limit}
-	for _, item := range items[:min(len(items), limit)] {
-		page.Data = append(page.Data, shown(item))
-	}
-	web.WriteJSON(w, http.StatusOK, page)
-}
-
-// adminPage reads the two parameters of a list: after, and limit.
-func adminPage(r *http.Request) (after string, limit int, err error) {
-	p, refused := web.ParseOAuthParams(r.URL.RawQuery)
-	if refused != nil {
-		return "", 0, refused
-	}
-	if refused := p.RefuseRepeated("after", "limit"); refused != nil {
-		return "", 0, refused
-	}
-	limit = adminPageSizeDefault
-	if p.Has("limit") {
-		limit, err = strconv.Atoi(p.Value("limit"))
-		if err != nil || limit < 1 || limit > adminPageSizeMax {
-			return "", 0, web.InvalidRequest("limit must be a number from 1 to %d.", adminPageSizeMax).On("limit")
-		}
-	}
-	return p.Value("after"), limit, nil
 }
 
 // readAdminBody decodes the body of an admin request into to. Unknown members are

@@ -3,14 +3,54 @@ package admin
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strconv"
 	"time"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
 )
+
+var auditCalls = []platformCall{{
+	method: "GET", path: "/audit", handle: listAudit, scope: store.ScopeAuditRead,
+	id: "listAudit", does: "List the lines of the audit record, oldest first", filters: auditFilters, sends: "AuditList", headers: []string{"Tollhouse-Notice"},
+}}
+
+var auditFilters = []api.FormParam{
+	{"what", "string", "Only lines of this kind, such as admin, login or revoke.", `"admin"`},
+	{"user", "string", "Only lines about the user with this id or name.", `"odile"`},
+	{"client", "string", "Only lines about the client with this id or name.", `"tollhouse_larkspur"`},
+	{"account", "string", "Only lines about this account.", `"acct_larkspur"`},
+	{"since", "string", "Only lines from this time on: a day, RFC 3339, Unix seconds, or an age such as 2h.", `"2026-06-01"`},
+	{"until", "string", "Only lines up to this time; a day includes all of it.", `"2026-06-02"`},
+}
+
+var auditForm = api.Form{
+	Name: "AuditLine", Does: "Who did what to what. Names are those of now; what was deleted has none.",
+	Example: `{"id":"01kt1ag0000001kx5qkgq9h1tm","at":"2026-06-01T12:00:00Z","what":"admin","reason":"user created","user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","account":"acct_larkspur","source":"198.51.100.7","request_id":"req_k5phyugrl7yiylttebwvewwddq","actor_client_id":"tollhouse_platform","actor_client":"Backend"}`,
+	Members: []api.FormMember{
+		{"id", "string!", "Its id, and its place in the order."},
+		{"at", "string!", "When it was, by RFC 3339."},
+		{"what", "string!", "Its kind."},
+		{"reason", "string!", "What was done, or why it was refused; it may be empty."},
+		{"client_id", "string", "The client that it is about."},
+		{"user_id", "string", "The user that it is about."},
+		{"client_name", "string", "That client's name."},
+		{"username", "string", "That user's name."},
+		{"account", "string", "The account that it is about."},
+		{"family_id", "string", "The authorization that it is about."},
+		{"source", "string", "The address from which it was asked for."},
+		{"request_id", "string", "The id of the request."},
+		{"actor_client_id", "string", "The platform client that did it."},
+		{"actor_client", "string", "That client's name at the time."},
+		{"operator_id", "string", "The user who did it at the desk."},
+		{"operator", "string", "That user's name."},
+		{"count", "integer", "How many refusals or changes the line counts, if it counts them."},
+	},
+}
+
+var auditForms = []api.Form{auditForm, listForm("AuditList", auditForm, "A page of lines. Keep nextCursor, also of an empty page, to go on later; after=latest begins behind the newest line.")}
 
 // AdminAuditLine is an audit line as sent.
 type AdminAuditLine struct {
@@ -41,57 +81,61 @@ type AdminAuditLine struct {
 	Count int `json:"count,omitempty"`
 }
 
-// listAudit is GET /admin/audit: oldest first, after the line with the given id.
-func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
-	after, limit, err := adminPage(r)
+// latest is the cursor behind the newest line there is.
+const latest = "latest"
+
+// listAudit is GET /audit: oldest first, after the line with the given id.
+func listAudit(c *call) error {
+	q, limit, err := c.listed(auditFilters, "operator", "source")
 	if err != nil {
 		return err
+	}
+	filter, err := c.s.AuditFilter(c.ctx(), AuditSearch{
+		What: q["what"], User: q["user"], Client: q["client"], Account: q["account"], Operator: q["operator"], Source: q["source"],
+		From: q["since"], To: q["until"], FromName: "since", ToName: "until",
+	})
+	if err != nil {
+		return err
+	}
+	takeTime(c.w)
+	if q["after"] == latest {
+		newest, err := c.s.site.Store.SearchAudit(c.ctx(), store.AuditFilter{}, record.Position{}, 1)
+		if err != nil {
+			return err
+		}
+		return sendPage(c, nil, limit, newest.Next.String(), showAudit(nil, nil), auditID)
 	}
 	var behind record.Position
-	if after != "" {
+	if after, given := q["after"]; given {
 		var ok bool
 		if behind, ok = record.ParsePosition(after); !ok {
-			return web.InvalidRequest("after must be the id of an audit line.").On("after")
+			return web.InvalidParameter("after", "must be the id of an audit line, or latest.")
 		}
-		s.api.NoteAhead(w, "after", behind)
+		c.s.api.NoteAhead(c.w, "after", behind)
 	}
-	search, err := auditWanted(r)
+	lines, err := c.s.matchingAudit(c.ctx(), filter, behind, limit+1)
 	if err != nil {
 		return err
 	}
-	filter, err := s.AuditFilter(r.Context(), search)
+	users, clients, err := c.s.auditNames(c.ctx(), lines)
 	if err != nil {
 		return err
 	}
-	takeTime(w)
-	lines, err := s.matchingAudit(r.Context(), filter, behind, limit+1)
-	if err != nil {
-		return err
-	}
-	users, clients, err := s.auditNames(r.Context(), lines)
-	if err != nil {
-		return err
-	}
-	writeAdminList(w, lines, limit, func(l store.AuditLine) any {
+	return sendPage(c, lines, limit, q["after"], showAudit(users, clients), auditID)
+}
+
+func auditID(l AdminAuditLine) string { return l.ID }
+
+// showAudit shows a line with the names of its users and clients.
+func showAudit(users, clients map[string]string) func(l store.AuditLine) AdminAuditLine {
+	return func(l store.AuditLine) AdminAuditLine {
 		return AdminAuditLine{
 			ID: l.Position.String(), At: l.At.Format(time.RFC3339), What: string(l.What), Reason: l.Reason,
 			ClientID: l.ClientID, UserID: l.UserID, Account: l.AccountID, FamilyID: l.FamilyID, Source: l.Source, RequestID: l.RequestID,
 			ActorClientID: l.Actor.ClientID, ActorClient: l.Actor.ClientName, OperatorID: l.Actor.OperatorID, Operator: users[l.Actor.OperatorID],
 			Username: users[l.UserID], ClientName: clients[l.ClientID], Count: l.Count,
 		}
-	})
-	return nil
-}
-
-// auditWanted reads the filters of a request: names in any spelling, or ids.
-func auditWanted(r *http.Request) (a AuditSearch, err error) {
-	a.FromName, a.ToName = "since", "until"
-	for name, to := range map[string]*string{"what": &a.What, "user": &a.User, "client": &a.Client, "account": &a.Account, "operator": &a.Operator, "source": &a.Source, "since": &a.From, "until": &a.To} {
-		if *to, err = wanted(r, name); err != nil {
-			return a, err
-		}
 	}
-	return a, nil
 }
 
 // Why is the reason as people read it, with the number of what the line counts.

@@ -28,19 +28,29 @@ const clientsSearched = 500 // read in one transaction
 
 // ClientsNamed returns the ids of the clients with that id or name, in any case.
 func (s *Server) ClientsNamed(ctx context.Context, name string) (ids []string, err error) {
-	after := ""
+	err = s.eachClient(ctx, "", func(c store.Client) bool {
+		if c.ID == name || strings.EqualFold(c.Name, name) {
+			ids = append(ids, c.ID)
+		}
+		return true
+	})
+	return ids, err
+}
+
+// eachClient visits the clients with ids after the given one, until visit returns false.
+func (s *Server) eachClient(ctx context.Context, after string, visit func(store.Client) bool) error {
 	for {
 		clients, err := s.site.Store.ListClients(ctx, after, clientsSearched)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, c := range clients {
-			if after = c.ID; c.ID == name || strings.EqualFold(c.Name, name) {
-				ids = append(ids, c.ID)
+			if after = c.ID; !visit(c) {
+				return nil
 			}
 		}
 		if len(clients) < clientsSearched {
-			return ids, nil
+			return nil
 		}
 	}
 }

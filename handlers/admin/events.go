@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
+	"tollhouse/store"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/snapshot"
@@ -21,10 +23,45 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 	return s.api.WriteEvents(w, r, account, "/admin/events", pairs, api.AliveAlways)
 }
 
-// listFeed is GET /api/platform/events for the operator.
-func (s *Server) listFeed(w http.ResponseWriter, r *http.Request) error {
-	return s.api.WriteFeed(w, r, api.AliveAlways)
+var feedCalls = []platformCall{{
+	method: "GET", path: strings.TrimPrefix(api.FeedPath, web.PlatformPath), handle: listFeed, scope: store.ScopeAccountsAct, also: store.ScopeEventsRead,
+	id: "listFeed", does: "List the events of all accounts, in the order in which they were committed", query: []api.FormParam{
+		{"after", "string", "A position of the feed, `start` or `latest`; it is required.", `"start"`},
+		{"limit", "integer", "The size of a page.", `50`, `"minimum":1,"maximum":1000,"default":50`},
+		{"wait", "integer", "Seconds to wait for an event, if there is none.", `20`, `"minimum":0,"maximum":60`},
+		{"type", "[]string", "Only events of these types; wildcards as in /api/events.", `["customer.*"]`},
+		{"resource", "[]string", "Only events of these resources.", `["cus_1"]`},
+	}, sends: "Feed", headers: []string{"Tollhouse-Poll-After", "Tollhouse-Notice", "Link"}, refuses: []int{409, 410, 429}, streams: true,
+}}
+
+var feedForms = []api.Form{
+	{Name: "Feed", Does: "A page of events of all accounts. Its cursors are positions of the feed, never ids of events.",
+		Example: `{"object":"list","data":[` + feedEvent.Example + `],"hasMore":false,"nextCursor":"fd_01kt1ag000000","previousCursor":"fd_01kt1ag000000"}`,
+		Members: []api.FormMember{
+			{"object", "string!", "Always list.", `"enum":["list"],"x-enum-varnames":["FeedObject"]`},
+			{"data", "[]FeedEvent!", "The events, oldest first."},
+			{"hasMore", "boolean!", "Whether more follow."},
+			{"nextCursor", "string!", "after, for the next page."},
+			{"previousCursor", "string!", "The position of the first event."},
+		}},
+	feedEvent,
 }
+
+var feedEvent = api.Form{Name: "FeedEvent", Does: "An event, as /api/events has it.",
+	Example: `{"id":"evt_01kt1ag0000001kx5qkgq9h1tm","owner":"acct_larkspur","resource":"cus_1","source":"Backend","location":"api","type":"customer.created","eventData":{"object":{"id":"cus_1","object":"customer"}},"createdAt":1780315200}`,
+	Members: []api.FormMember{
+		{"id", "string!", "Its position in the log of its account."},
+		{"owner", "string!", "The account."},
+		{"resource", "string!", "The resource that it is about."},
+		{"source", "string!", "Who caused it."},
+		{"location", "string!", "Where it was caused."},
+		{"type", "string!", "Its type."},
+		{"eventData", "object!", "The resource as it was then, and what had changed."},
+		{"createdAt", "integer!", "When it happened, in Unix seconds."},
+	}}
+
+// listFeed is GET /events: of all accounts.
+func listFeed(c *call) error { return c.s.api.WriteFeed(c.w, c.r, c.alive) }
 
 // findEvent is GET /admin/events/:id?account=A.
 func (s *Server) findEvent(w http.ResponseWriter, r *http.Request) error {

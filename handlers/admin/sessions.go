@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
@@ -20,7 +21,7 @@ type AdminSession struct {
 	ExpiresAt int64  `json:"expires_at"` // if it is not used again
 }
 
-func (s *Server) showSession(sn store.Session) any {
+func (s *Server) showSession(sn store.Session) AdminSession {
 	return AdminSession{
 		SessionID: sn.Name(), UserID: sn.User.Subject(), Username: sn.User.Username, Account: sn.User.Account,
 		CreatedAt: sn.AuthenticatedAt.Unix(), SeenAt: sn.SeenAt.Unix(), ExpiresAt: s.site.Store.SessionEnds(sn).Unix(),
@@ -29,46 +30,25 @@ func (s *Server) showSession(sn store.Session) any {
 
 // listSessions is GET /admin/sessions, filtered with user=NAME.
 func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
-	after, limit, err := adminPage(r)
+	c := &call{s: s, w: w, r: r}
+	q, limit, err := c.listed([]api.FormParam{{"user"}})
 	if err != nil {
 		return err
 	}
-	of, err := s.userWanted(r)
-	if err != nil {
-		return err
+	var of *store.User
+	if name, given := q["user"]; given {
+		u, err := s.UserNamed(r.Context(), name)
+		if err != nil {
+			return c.userProblem(err, name)
+		}
+		of = &u
 	}
 	takeTime(w)
-	list, err := s.site.Store.ListLiveSessions(r.Context(), of, after, limit+1)
+	list, err := s.site.Store.ListLiveSessions(r.Context(), of, q["after"], limit+1)
 	if err != nil {
-		return err
+		return c.refused(err)
 	}
-	writeAdminList(w, list, limit, s.showSession)
-	return nil
-}
-
-// userWanted is the user named by the parameter user, or nil for all.
-func (s *Server) userWanted(r *http.Request) (*store.User, error) {
-	name, err := wanted(r, "user")
-	if err != nil || name == "" {
-		return nil, err
-	}
-	u, err := s.site.Store.FindUser(r.Context(), name)
-	if err != nil {
-		return nil, userProblem(err, name)
-	}
-	return &u, nil
-}
-
-// wanted is the value of a filter, or "".
-func wanted(r *http.Request, name string) (string, error) {
-	p, refused := web.ParseOAuthParams(r.URL.RawQuery)
-	if refused == nil {
-		refused = p.RefuseRepeated(name)
-	}
-	if refused != nil {
-		return "", refused
-	}
-	return p.Value(name), nil
+	return sendPage(c, list, limit, q["after"], s.showSession, func(s AdminSession) string { return s.SessionID })
 }
 
 // revokeSession is POST /admin/sessions/:id/revoke.
@@ -89,16 +69,19 @@ func (s *Server) revokeSession(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// revokeSessions is POST /admin/users/:id/revoke-sessions. Tokens stay valid.
+// revokeSessions is POST /admin/session-revoke: it ends all sign-ins of a user. Tokens stay
+// valid.
 func (s *Server) revokeSessions(w http.ResponseWriter, r *http.Request) error {
-	name, err := NameIn(r)
-	if err != nil {
+	var asked struct {
+		User string `json:"user"` // a name or an id
+	}
+	if err := readAdminBody(w, r, &asked); err != nil {
 		return err
 	}
 	takeTime(w)
-	u, err := s.site.Store.FindUser(r.Context(), name)
+	u, err := s.UserNamed(r.Context(), asked.User)
 	if err != nil {
-		return userProblem(err, name)
+		return (&call{s: s, w: w, r: r}).userProblem(err, asked.User)
 	}
 	ended, err := s.site.Store.DeleteSessions(r.Context(), web.By(r.Context()), u)
 	if err != nil {

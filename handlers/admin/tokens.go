@@ -3,13 +3,57 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
+
+var authorizationCalls = []platformCall{
+	{
+		method: "GET", path: "/authorizations", handle: listAuthorizations, scope: store.ScopeTokensRead,
+		id: "listAuthorizations", does: "List the live authorizations, sorted by id", filters: authorizationFilters, sends: "AuthorizationList",
+	},
+	{
+		method: "POST", path: "/authorizations/:family_id/revoke", handle: revokeAuthorization, scope: store.ScopeTokensRevoke,
+		id: "revokeAuthorization", does: "Revoke an authorization with all of its tokens", sends: "RevokedAuthorization", refuses: []int{404},
+	},
+}
+
+var authorizationFilters = []api.FormParam{
+	{"account", "string", "Only authorizations for this account.", `"acct_larkspur"`},
+	{"user", "string", "Only those of the user with this id or name.", `"odile"`},
+	{"client", "string", "Only those of the client with this id or name.", `"tollhouse_larkspur"`},
+}
+
+var authorizationForm = api.Form{
+	Name: "Authorization", Does: "All tokens that descend from one authorization. No token is ever shown.",
+	Example: `{"family_id":"fam_01kt1ag0000001kx5qkgq9h1tm","client_id":"tollhouse_larkspur","client_name":"Larkspur Bookkeeping","user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","account":"acct_larkspur","scopes":["events:read"],"created_at":1780315200,"expires_at":1781524800}`,
+	Members: []api.FormMember{
+		{"family_id", "string!", "Its id, which gives no access."},
+		{"client_id", "string!", "The client that has the tokens."},
+		{"client_name", "string!", "The client's name."},
+		{"user_id", "string!", "The user; empty if the client acts for itself."},
+		{"username", "string!", "The user's name."},
+		{"account", "string!", "The account that the tokens act for; empty for a platform client."},
+		{"scopes", "[]string!", "What the tokens allow now."},
+		{"created_at", "integer!", "In Unix seconds."},
+		{"used_at", "integer", "When a token was last used, exact to a few minutes."},
+		{"expires_at", "integer!", "When the last of its tokens expires."},
+	},
+}
+
+var authorizationForms = []api.Form{
+	authorizationForm, listForm("AuthorizationList", authorizationForm, "A page of authorizations. Its cursors are ids."),
+	{Name: "RevokedAuthorization", Does: "An authorization that was revoked, and what else ended.", Example: authorizationForm.Example, Members: append(slices.Clone(authorizationForm.Members),
+		api.FormMember{"had_ended", "boolean", "Whether it had ended before."},
+		api.FormMember{"webhooks_disabled", "integer", "How many webhook endpoints that its tokens created were disabled."})},
+}
 
 // AdminFamily is a token family for operators. Its id is not a credential.
 type AdminFamily struct {
@@ -24,8 +68,6 @@ type AdminFamily struct {
 	UsedAt     int64    `json:"used_at,omitempty"`
 	ExpiresAt  int64    `json:"expires_at"`
 }
-
-func showFamily(f store.Family) any { return adminFamily(f) }
 
 func adminFamily(f store.Family) AdminFamily {
 	return AdminFamily{
@@ -49,44 +91,95 @@ func unixOrNone(t time.Time) int64 {
 	return t.Unix()
 }
 
-// listFamilies is GET /admin/families, filtered with user=NAME and client=ID.
-func (s *Server) listFamilies(w http.ResponseWriter, r *http.Request) error {
-	after, limit, err := adminPage(r)
+// listAuthorizations is GET /authorizations: the live token families.
+func listAuthorizations(c *call) error {
+	q, limit, err := c.listed(authorizationFilters)
 	if err != nil {
 		return err
 	}
-	var want store.FamilyFilter
-	if want.User, err = s.userWanted(r); err != nil {
-		return err
-	}
-	if want.ClientID, err = wanted(r, "client"); err != nil {
-		return err
-	}
-	if want.ClientID != "" {
-		if _, err := s.site.Store.FindClient(r.Context(), want.ClientID); err != nil {
-			return clientProblem(err, want.ClientID)
-		}
-	}
-	takeTime(w)
-	list, err := s.site.Store.ListFamilies(r.Context(), want, after, limit+1)
+	takeTime(c.w)
+	families, err := c.authorizations(q, limit+1)
 	if err != nil {
 		return err
 	}
-	writeAdminList(w, list, limit, showFamily)
-	return nil
+	return sendPage(c, families, limit, q["after"], adminFamily, func(f AdminFamily) string { return f.FamilyID })
 }
 
-// revokeFamily is POST /admin/families/:id/revoke.
-func (s *Server) revokeFamily(w http.ResponseWriter, r *http.Request) error {
-	id, err := NameIn(r)
+// authorizations reads the families that a query selects, in the order of their ids. Each of the
+// filters has its own index.
+func (c *call) authorizations(q map[string]string, limit int) (list []store.Family, err error) {
+	filters, err := c.familyFilters(q)
 	if err != nil {
+		return nil, err
+	}
+	for _, want := range filters {
+		more, err := c.s.site.Store.ListFamilies(c.ctx(), want, q["after"], limit)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	if len(filters) > 1 {
+		slices.SortFunc(list, func(a, b store.Family) int { return strings.Compare(a.ID, b.ID) })
+	}
+	return list[:min(len(list), limit)], nil
+}
+
+// familyFilters are what a query selects: nothing, if it names nobody.
+func (c *call) familyFilters(q map[string]string) (filters []store.FamilyFilter, err error) {
+	want := store.FamilyFilter{Within: q["account"]}
+	if name, given := q["user"]; given {
+		u, err := c.s.UserNamed(c.ctx(), name)
+		if err != nil {
+			return nil, record.GoneIsNil(err)
+		}
+		want.User = &u
+	}
+	if name, given := q["client"]; given {
+		ids, err := c.s.ClientsNamed(c.ctx(), name)
+		for _, want.ClientID = range ids {
+			filters = append(filters, want)
+		}
+		return filters, err
+	}
+	if want.User != nil || want.Within == "" {
+		return []store.FamilyFilter{want}, nil
+	}
+	for after := ""; ; {
+		users, err := c.s.site.Store.ListUsersByID(c.ctx(), want.Within, after, usersSearched)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range users {
+			filters = append(filters, store.FamilyFilter{User: &u, Within: want.Within})
+			after = u.Subject()
+		}
+		if len(users) < usersSearched {
+			break
+		}
+	}
+	err = c.s.eachClient(c.ctx(), "", func(of store.Client) bool {
+		if of.Account == want.Within || of.Platform {
+			filters = append(filters, store.FamilyFilter{ClientID: of.ID, Account: want.Within})
+		}
+		return true
+	})
+	return filters, err
+}
+
+const usersSearched = 500 // read in one transaction
+
+// revokeAuthorization is POST /authorizations/:family_id/revoke.
+func revokeAuthorization(c *call) error {
+	if err := c.readNone(); err != nil {
 		return err
 	}
-	revoked, err := s.site.Store.RevokeFamily(r.Context(), web.By(r.Context()), id)
+	id := c.name("family_id")
+	revoked, err := c.s.site.Store.RevokeFamily(c.ctx(), web.By(c.ctx()), id)
 	if errors.Is(err, record.ErrNotFound) {
-		return web.Absent("token family", id, "tollhouse token list shows the families").Because(err)
+		return c.absent("token family", id, "tollhouse token list shows the families", err)
 	}
-	return s.showRevoked(w, r, revoked, err)
+	return c.s.showRevoked(c.w, c.r, revoked, err)
 }
 
 func (s *Server) showRevoked(w http.ResponseWriter, r *http.Request, revoked store.Revocation, err error) error {

@@ -181,7 +181,7 @@ func checkType(param, value, typ string) *web.Problem {
 
 func (q *EventQuery) parsePage(single map[string]string) *web.Problem {
 	if text, given := single["limit"]; given {
-		n, refused := parseLimit(text)
+		n, refused := ParseLimit(text)
 		if refused != nil {
 			return refused
 		}
@@ -197,9 +197,9 @@ func (q *EventQuery) parsePage(single map[string]string) *web.Problem {
 	return nil
 }
 
-// parseLimit parses the page size. It is never clamped: a caller that gets fewer
+// ParseLimit parses the page size. It is never clamped: a caller that gets fewer
 // rows than requested would take the page for the last one.
-func parseLimit(text string) (int, *web.Problem) {
+func ParseLimit(text string) (int, *web.Problem) {
 	n, err := strconv.Atoi(text)
 	if err != nil || !web.IsDigits(text) || n < 1 || n > EventsLimitMax {
 		return 0, web.InvalidParameter("limit", "must be a whole number from 1 to %d.", EventsLimitMax)

@@ -26,7 +26,7 @@ type eventTypesJSON struct {
 // listEventTypes is GET /api/event-types: the catalogue's types and those of the
 // account's events.
 func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
-	if refused := refuseQuery(r); refused != nil {
+	if refused := RefuseQuery(r); refused != nil {
 		return refused
 	}
 	if !web.AcceptsJSON(r) {

@@ -257,7 +257,7 @@ func EventListProblem(err error) error {
 
 // findEvent is GET /api/events/:id.
 func (s *Server) findEvent(w http.ResponseWriter, r *http.Request) error {
-	if refused := refuseQuery(r); refused != nil {
+	if refused := RefuseQuery(r); refused != nil {
 		return refused
 	}
 	return s.WriteEvent(w, r, web.PrincipalFrom(r.Context()).Account)
@@ -294,8 +294,8 @@ func (s *Server) WriteEvent(w http.ResponseWriter, r *http.Request, owner string
 	return nil
 }
 
-// refuseQuery refuses every parameter.
-func refuseQuery(r *http.Request) *web.Problem {
+// RefuseQuery refuses every parameter.
+func RefuseQuery(r *http.Request) *web.Problem {
 	_, refused := web.ParseSingle(r.URL.RawQuery)
 	return refused
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"tollhouse/handlers/web"
 	"tollhouse/store"
@@ -72,7 +73,7 @@ func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, change f
 
 // deleteResource is DELETE /api/resources/:kind/:id.
 func (s *Server) deleteResource(w http.ResponseWriter, r *http.Request) error {
-	if refused := refuseQuery(r); refused != nil {
+	if refused := RefuseQuery(r); refused != nil {
 		return refused
 	}
 	c, err := s.parseResourceChange(r)
@@ -102,7 +103,7 @@ func writeChanged(w http.ResponseWriter, r *http.Request, changed eventlog.Chang
 
 // findResource is GET /api/resources/:kind/:id.
 func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
-	if refused := refuseQuery(r); refused != nil {
+	if refused := RefuseQuery(r); refused != nil {
 		return refused
 	}
 	if !web.AcceptsJSON(r) {
@@ -170,7 +171,7 @@ func parseResourceQuery(raw string) (after string, limit int, refused *web.Probl
 	}
 	limit = EventsLimitDefault
 	if text, given := values["limit"]; given {
-		if limit, refused = parseLimit(text); refused != nil {
+		if limit, refused = ParseLimit(text); refused != nil {
 			return "", 0, refused
 		}
 	}
@@ -260,6 +261,23 @@ func parseCondition(r *http.Request, c *eventlog.Condition) *web.Problem {
 		}
 	}
 	return nil
+}
+
+// IfRevision reads If-Match and If-None-Match for records whose versions are numbers. The
+// function reports whether one of that revision meets them; a record that does not exist yet
+// has revision 0.
+func IfRevision(r *http.Request) (meets func(revision uint64) bool, err error) {
+	var c eventlog.Condition
+	if refused := parseCondition(r, &c); refused != nil {
+		return nil, refused
+	}
+	return func(revision uint64) bool {
+		if revision == 0 {
+			return !c.Exists && c.OneOf == nil
+		}
+		version := strconv.FormatUint(revision, 10)
+		return !c.Absent && (c.OneOf == nil || slices.Contains(c.OneOf, version)) && !slices.Contains(c.NoneOf, version)
+	}, nil
 }
 
 func brokenTags(header string) *web.Problem {

@@ -75,20 +75,10 @@ func (c *webhookCall) send(status int, shown any) error {
 	return nil
 }
 
-// sendList sends a page within the budget of the caller's account.
-func (c *webhookCall) sendList(page any) error {
-	body := web.EncodeJSON(page)
-	if err := web.FactsFrom(c.r.Context()).Lease.Settle(c.r.Context(), len(body)); err != nil {
-		return err
-	}
-	web.WriteBody(c.w, http.StatusOK, "application/json", append(body, '\n'))
-	return nil
-}
-
 // members reads a body that may be left out.
-func (c *webhookCall) members(known ...string) (*members, error) {
-	if refused := refuseQuery(c.r); refused != nil {
-		return nil, refused
+func (c *webhookCall) members(known ...string) (webhookMembers, error) {
+	if refused := RefuseQuery(c.r); refused != nil {
+		return webhookMembers{}, refused
 	}
 	return c.readMembers(true, known...)
 }
@@ -105,7 +95,7 @@ func (c *webhookCall) listed() (account, after string, limit int, err error) {
 	}
 	account, limit = c.by.Account, EventsLimitDefault
 	if text, given := values["limit"]; given {
-		if limit, refused = parseLimit(text); refused != nil {
+		if limit, refused = ParseLimit(text); refused != nil {
 			return "", "", 0, refused
 		}
 	}

@@ -11,16 +11,16 @@ import (
 
 // retryWebhook is POST /api/webhook-endpoints/:id/retry.
 func retryWebhook(c *webhookCall) error {
-	if refused := refuseQuery(c.r); refused != nil {
+	if refused := RefuseQuery(c.r); refused != nil {
 		return refused
 	}
 	m, err := c.readMembers(false, "events", "state", "from", "to", "types")
 	if err != nil {
 		return err
 	}
-	asked := webhook.Retry{Events: m.texts("events"), State: webhook.State(m.text("state")), Types: m.texts("types"), From: m.from("from"), To: m.from("to")}
+	asked := webhook.Retry{Events: m.Texts("events"), State: webhook.State(m.Text("state")), Types: m.Texts("types"), From: m.from("from"), To: m.from("to")}
 	ways := 0
-	for _, given := range []bool{m.given("events"), m.given("state"), m.given("from") || m.given("to")} {
+	for _, given := range []bool{m.Given("events"), m.Given("state"), m.Given("from") || m.Given("to")} {
 		if given {
 			ways++
 		}
@@ -30,16 +30,16 @@ func retryWebhook(c *webhookCall) error {
 		return web.InvalidRequest("The body names no events; send `events`, or `state`, or `from` and `to`.")
 	case ways > 1:
 		return web.InvalidRequest("Send only one of `events`, `state`, and `from` with `to`.")
-	case m.given("from") != m.given("to"):
+	case m.Given("from") != m.Given("to"):
 		return web.InvalidRequest("Send both `from` and `to`.")
-	case m.given("types") && !m.given("from"):
+	case m.Given("types") && !m.Given("from"):
 		return web.InvalidRequest("types selects events between `from` and `to` only; leave it out, or send `from` and `to`.").On("types")
-	case m.given("state") && asked.State != webhook.Parked && asked.State != webhook.Dead:
-		m.refuse("state", "must be parked or dead, not %.64q.", asked.State)
-	case m.given("events") && len(asked.Events) == 0:
-		m.refuse("events", "must have at least one id of an event.")
+	case m.Given("state") && asked.State != webhook.Parked && asked.State != webhook.Dead:
+		m.Refuse("state", "must be parked or dead, not %.64q.", asked.State)
+	case m.Given("events") && len(asked.Events) == 0:
+		m.Refuse("events", "must have at least one id of an event.")
 	}
-	if err := m.err(); err != nil {
+	if err := m.Err(); err != nil {
 		return err
 	}
 	if _, err := c.s.site.Store.Webhooks.Find(c.r.Context(), c.by, c.id()); err != nil {
@@ -69,7 +69,7 @@ func listDeliveries(c *webhookCall) error {
 	}
 	q.State, q.Event, q.After = webhook.State(values["state"]), values["event"], values["after"]
 	if text, given := values["limit"]; given {
-		if q.Limit, refused = parseLimit(text); refused != nil {
+		if q.Limit, refused = ParseLimit(text); refused != nil {
 			return refused
 		}
 	}
@@ -83,12 +83,7 @@ func listDeliveries(c *webhookCall) error {
 	if err != nil {
 		return c.problem(err)
 	}
-	page := WebhookList[webhook.ObjectDelivery]{Object: "list", Data: []webhook.ObjectDelivery{}, HasMore: more, Next: q.After, Previous: q.After}
-	for _, d := range list {
-		page.Data = append(page.Data, d.Object())
-	}
-	if n := len(page.Data); n > 0 {
-		page.Next, page.Previous = page.Data[n-1].Event, page.Data[0].Event
-	}
-	return c.sendList(page)
+	page := PageOf(list, len(list), q.After, func(d webhook.Delivery) webhook.ObjectDelivery { return d.Object() }, func(d webhook.ObjectDelivery) string { return d.Event })
+	page.HasMore = more
+	return SendPage(c.w, c.r, page)
 }

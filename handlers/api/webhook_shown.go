@@ -34,15 +34,6 @@ type WebhookHold struct {
 	Reason string `json:"reason"` // "" if they are not held
 }
 
-// WebhookList is a page of endpoints or deliveries.
-type WebhookList[T any] struct {
-	Object   string `json:"object"`
-	Data     []T    `json:"data"`
-	HasMore  bool   `json:"hasMore"`
-	Next     string `json:"nextCursor"`
-	Previous string `json:"previousCursor"`
-}
-
 // UnixOrNull returns Unix seconds, nil for the zero time.
 func UnixOrNull(t time.Time) *int64 {
 	if t.IsZero() {

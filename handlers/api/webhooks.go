@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -34,7 +33,7 @@ func createWebhook(c *webhookCall) error {
 			return web.UnknownParameter(rest[0].Name, nil, []string{"account"})
 		}
 		account = named
-	} else if refused := refuseQuery(c.r); refused != nil {
+	} else if refused := RefuseQuery(c.r); refused != nil {
 		return refused
 	}
 	m, err := c.readMembers(false, "url", "types", "description", "order", "from", "secret")
@@ -42,10 +41,10 @@ func createWebhook(c *webhookCall) error {
 		return err
 	}
 	settings := webhook.Settings{
-		Types: m.texts("types"), Description: m.text("description"), Order: webhook.Order(m.text("order")), From: m.from("from"), Secret: m.secret(),
+		Types: m.Texts("types"), Description: m.Text("description"), Order: webhook.Order(m.Text("order")), From: m.from("from"), Secret: m.secret(),
 	}
-	url := m.text("url")
-	if err := m.err(); err != nil {
+	url := m.Text("url")
+	if err := m.Err(); err != nil {
 		return err
 	}
 	if settings.URL, err = c.s.judged(url); err != nil {
@@ -81,20 +80,14 @@ func listWebhooks(c *webhookCall) error {
 	if err != nil {
 		return err
 	}
-	page := WebhookList[WebhookEndpoint]{Object: "list", Data: []WebhookEndpoint{}, HasMore: len(list) > limit, Next: after, Previous: after}
-	for _, e := range list[:min(len(list), limit)] {
-		page.Data = append(page.Data, WebhookEndpoint{Object: e.Object()})
-	}
-	if n := len(page.Data); n > 0 {
-		page.Next, page.Previous = page.Data[n-1].ID, page.Data[0].ID
-	}
-	return c.sendList(page)
+	shown := func(e webhook.Endpoint) WebhookEndpoint { return WebhookEndpoint{Object: e.Object()} }
+	return SendPage(c.w, c.r, PageOf(list, limit, after, shown, func(e WebhookEndpoint) string { return e.ID }))
 }
 
 // findWebhook is GET /api/webhook-endpoints/:id. Its status changes without a new
 // version, so it is never answered with 304.
 func findWebhook(c *webhookCall) error {
-	if refused := refuseQuery(c.r); refused != nil {
+	if refused := RefuseQuery(c.r); refused != nil {
 		return refused
 	}
 	if !web.AcceptsJSON(c.r) {
@@ -110,41 +103,38 @@ func findWebhook(c *webhookCall) error {
 // updateWebhook is PATCH /api/webhook-endpoints/:id: a merge patch, in which null means
 // the default.
 func updateWebhook(c *webhookCall) error {
-	if refused := refuseQuery(c.r); refused != nil {
+	if refused := RefuseQuery(c.r); refused != nil {
 		return refused
 	}
-	var condition eventlog.Condition
-	if refused := parseCondition(c.r, &condition); refused != nil {
-		return refused
+	condition, err := IfRevision(c.r)
+	if err != nil {
+		return err
 	}
 	m, err := c.readMembers(false, "url", "types", "description", "order")
 	if err != nil {
 		return err
 	}
-	change := webhook.Change{If: func(revision uint64) bool {
-		version := strconv.FormatUint(revision, 10)
-		return !condition.Absent && (condition.OneOf == nil || slices.Contains(condition.OneOf, version)) && !slices.Contains(condition.NoneOf, version)
-	}}
-	if m.given("types") {
-		types := m.texts("types")
+	change := webhook.Change{If: condition}
+	if m.Given("types") {
+		types := m.Texts("types")
 		if types == nil {
 			types = []string{"*"}
 		}
 		change.Types = types
 	}
-	if m.given("description") {
-		text := m.text("description")
+	if m.Given("description") {
+		text := m.Text("description")
 		change.Description = &text
 	}
-	if m.given("order") {
-		order := webhook.Order(m.text("order"))
+	if m.Given("order") {
+		order := webhook.Order(m.Text("order"))
 		change.Order = &order
 	}
-	url := m.text("url")
-	if err := m.err(); err != nil {
+	url := m.Text("url")
+	if err := m.Err(); err != nil {
 		return err
 	}
-	if m.given("url") {
+	if m.Given("url") {
 		if url, err = c.s.judged(url); err != nil {
 			return err
 		}
@@ -163,7 +153,7 @@ func updateWebhook(c *webhookCall) error {
 
 // deleteWebhook is DELETE /api/webhook-endpoints/:id.
 func deleteWebhook(c *webhookCall) error {
-	if refused := refuseQuery(c.r); refused != nil {
+	if refused := RefuseQuery(c.r); refused != nil {
 		return refused
 	}
 	if err := c.s.site.Store.Webhooks.Delete(c.r.Context(), c.by, c.id()); err != nil {
@@ -180,7 +170,7 @@ func enableWebhook(c *webhookCall) error {
 		return err
 	}
 	from := m.from("from")
-	if err := m.err(); err != nil {
+	if err := m.Err(); err != nil {
 		return err
 	}
 	e, waiting, err := c.s.site.Store.Webhooks.Enable(c.r.Context(), c.by, c.id(), from)
@@ -219,8 +209,8 @@ func rotateWebhook(c *webhookCall) error {
 	if err != nil {
 		return err
 	}
-	overlap, own := m.seconds("overlap", webhookOverlapDefault, webhookOverlapMax), m.secret()
-	if err := m.err(); err != nil {
+	overlap, own := m.Seconds("overlap", webhookOverlapDefault, webhookOverlapMax), m.secret()
+	if err := m.Err(); err != nil {
 		return err
 	}
 	e, sec, err := c.s.site.Store.Webhooks.RotateSecret(c.r.Context(), c.by, c.id(), time.Duration(overlap)*time.Second, own)

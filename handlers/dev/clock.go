@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
 )
@@ -137,16 +138,16 @@ func (s *Server) clockEndpoints() []devEndpoint {
 	}
 }
 
-var devClockForms = []devForm{
-	{name: "Clock", does: "What the clock shows.", example: `{"now":"2026-06-01T12:00:00.000Z","unix":1780315200,"running":false}`, members: []devMember{
-		{"now", "string", "RFC 3339, in milliseconds.", true, `"format":"date-time"`},
-		{"unix", "integer", "Seconds since 1970.", true, ""},
-		{"running", "boolean", "Whether the clock runs.", true, ""},
+var devClockForms = []api.Form{
+	{Name: "Clock", Does: "What the clock shows.", Example: `{"now":"2026-06-01T12:00:00.000Z","unix":1780315200,"running":false}`, Members: []api.FormMember{
+		{"now", "string!", "RFC 3339, in milliseconds.", `"format":"date-time"`},
+		{"unix", "integer!", "Seconds since 1970."},
+		{"running", "boolean!", "Whether the clock runs."},
 	}},
-	{name: "ClockMove", does: "advance or set, and running, or running alone.", closed: true, members: []devMember{
-		{"advance", "string|number", "A duration such as 90s, 15m or 14d, or a number of seconds.", false, ""},
-		{"set", "string|integer", "RFC 3339 or Unix seconds, not before now.", false, ""},
-		{"running", "boolean", "false stops the clock, true lets it run on.", false, ""},
+	{Name: "ClockMove", Does: "advance or set, and running, or running alone.", Closed: true, Members: []api.FormMember{
+		{"advance", "string|number", "A duration such as 90s, 15m or 14d, or a number of seconds."},
+		{"set", "string|integer", "RFC 3339 or Unix seconds, not before now."},
+		{"running", "boolean", "false stops the clock, true lets it run on."},
 	}},
 }
 

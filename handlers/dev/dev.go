@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 )
 
@@ -38,7 +39,7 @@ type devEndpoint struct {
 	method, path string // path below /_dev, with :name for a parameter
 	does         string // one sentence
 	tag          string // its group
-	query        []devParam
+	query        []api.FormParam
 	example      string // path and query of its example, path when empty
 	body         string // of its example
 	mediaType    string // of body, application/json when empty
@@ -86,7 +87,7 @@ func (s *Server) Mount(r *web.Router) {
 	for _, e := range s.endpoints(r) {
 		var known []string
 		for _, p := range e.query {
-			known = append(known, p.name)
+			known = append(known, p[0])
 		}
 		if e.method == http.MethodGet {
 			r.Get(web.DevPath+e.path, withQuery(known, e.serve))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store/spelling"
 )
@@ -40,41 +41,41 @@ func (s *Server) faultEndpoints(r *web.Router) []devEndpoint {
 	}
 }
 
-var devFaultForms = []devForm{
-	{name: "FaultMatch", does: "Which requests a fault is for. A missing member matches all; without a path, health checks and static files are left out.", closed: true, members: []devMember{
-		{"method", "string", "A preflight is matched only by OPTIONS.", false, ""},
-		{"path", "string", "Without the query and without the path of the public URL. * stands for a segment or a part of one, /** at the end for any rest.", false, ""},
-		{"client_id", "string", "The client that the request names, or whose access token it has.", false, ""},
-		{"grant_type", "string", "The grant of a token request.", false, ""},
+var devFaultForms = []api.Form{
+	{Name: "FaultMatch", Does: "Which requests a fault is for. A missing member matches all; without a path, health checks and static files are left out.", Closed: true, Members: []api.FormMember{
+		{"method", "string", "A preflight is matched only by OPTIONS."},
+		{"path", "string", "Without the query and without the path of the public URL. * stands for a segment or a part of one, /** at the end for any rest."},
+		{"client_id", "string", "The client that the request names, or whose access token it has."},
+		{"grant_type", "string", "The grant of a token request."},
 	}},
-	{name: "FaultAction", does: "One of status, drop, truncate and malformed, or delay, or both.", closed: true, members: []devMember{
-		{"status", "integer", "Answers in place of the handler: 400 to 599, or 200 to 299 with a body.", false, `"minimum":200,"maximum":599`},
-		{"body", "object|array|string", "Sent as it is. Without it, the product's own error of that status.", false, ""},
-		{"headers", "object", "More headers of the answer.", false, `"additionalProperties":{"type":"string"}`},
-		{"retry_after", "integer", "Seconds of Retry-After; 1 for 429 and 503 when it is missing.", false, `"minimum":0`},
-		{"drop", "string", "Closes the connection without a byte: request before the handler runs, answer after it.", false, `"enum":["request","answer"]`},
-		{"truncate", "integer", "Closes the connection after so many bytes of the body.", false, `"minimum":0`},
-		{"malformed", "boolean", "Sends the first half of the body only, with its Content-Length.", false, `"enum":[true]`},
-		{"delay", "string|number", "Waits first, at most 60s: a duration such as 5s, or a number of seconds.", false, ""},
+	{Name: "FaultAction", Does: "One of status, drop, truncate and malformed, or delay, or both.", Closed: true, Members: []api.FormMember{
+		{"status", "integer", "Answers in place of the handler: 400 to 599, or 200 to 299 with a body.", `"minimum":200,"maximum":599`},
+		{"body", "object|array|string", "Sent as it is. Without it, the product's own error of that status."},
+		{"headers", "object", "More headers of the answer.", `"additionalProperties":{"type":"string"}`},
+		{"retry_after", "integer", "Seconds of Retry-After; 1 for 429 and 503 when it is missing.", `"minimum":0`},
+		{"drop", "string", "Closes the connection without a byte: request before the handler runs, answer after it.", `"enum":["request","answer"]`},
+		{"truncate", "integer", "Closes the connection after so many bytes of the body.", `"minimum":0`},
+		{"malformed", "boolean", "Sends the first half of the body only, with its Content-Length.", `"enum":[true]`},
+		{"delay", "string|number", "Waits first, at most 60s: a duration such as 5s, or a number of seconds."},
 	}},
-	{name: "FaultRequest", does: "A fault.", closed: true, members: []devMember{
-		{"match", "FaultMatch", "", false, ""},
-		{"skip", "integer", "How many matching requests pass first.", false, `"minimum":0`},
-		{"count", "integer", "How many are hit then; all when it is missing.", false, `"minimum":1`},
-		{"do", "FaultAction", "", true, ""},
+	{Name: "FaultRequest", Does: "A fault.", Closed: true, Members: []api.FormMember{
+		{"match", "FaultMatch", ""},
+		{"skip", "integer", "How many matching requests pass first.", `"minimum":0`},
+		{"count", "integer", "How many are hit then; all when it is missing.", `"minimum":1`},
+		{"do", "FaultAction!", ""},
 	}},
-	{name: "Fault", does: "A fault and what it has seen.", example: `{"id":"flt_1","match":{"path":"/oauth/v2/token"},"skip":0,"count":1,"do":{"status":503},"seen":0,"hits":0}`, members: []devMember{
-		{"id", "string", "Counted from 1 since the last reset.", true, ""},
-		{"match", "FaultMatch", "", true, ""},
-		{"skip", "integer", "How many matching requests pass first.", true, ""},
-		{"count", "integer", "How many are hit then.", false, ""},
-		{"do", "FaultAction", "", true, ""},
-		{"seen", "integer", "Matching requests that it was shown.", true, ""},
-		{"hits", "integer", "Requests that it changed.", true, ""},
+	{Name: "Fault", Does: "A fault and what it has seen.", Example: `{"id":"flt_1","match":{"path":"/oauth/v2/token"},"skip":0,"count":1,"do":{"status":503},"seen":0,"hits":0}`, Members: []api.FormMember{
+		{"id", "string!", "Counted from 1 since the last reset."},
+		{"match", "FaultMatch!", ""},
+		{"skip", "integer!", "How many matching requests pass first."},
+		{"count", "integer", "How many are hit then."},
+		{"do", "FaultAction!", ""},
+		{"seen", "integer!", "Matching requests that it was shown."},
+		{"hits", "integer!", "Requests that it changed."},
 	}},
-	{name: "FaultList", does: "All faults in the order in which they were made.", example: `{"object":"list","data":[{"id":"flt_1","match":{"path":"/oauth/v2/token"},"skip":0,"count":1,"do":{"status":503},"seen":0,"hits":0}]}`, members: []devMember{
-		{"object", "string", "Always list.", true, `"enum":["list"],"x-enum-varnames":["FaultListObject"]`},
-		{"data", "[]Fault", "The faults.", true, ""},
+	{Name: "FaultList", Does: "All faults in the order in which they were made.", Example: `{"object":"list","data":[{"id":"flt_1","match":{"path":"/oauth/v2/token"},"skip":0,"count":1,"do":{"status":503},"seen":0,"hits":0}]}`, Members: []api.FormMember{
+		{"object", "string!", "Always list.", `"enum":["list"],"x-enum-varnames":["FaultListObject"]`},
+		{"data", "[]Fault!", "The faults."},
 	}},
 }
 

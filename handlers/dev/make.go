@@ -34,32 +34,32 @@ func (s *Server) makeEndpoints() []devEndpoint {
 	}
 }
 
-var devMakeForms = []devForm{
-	{name: "TokenMaking", does: "Tokens to issue.", closed: true, members: []devMember{
-		{"client_id", "string", "The first client when it is missing.", false, ""},
-		{"username", "string", "The first user when it is missing.", false, ""},
-		{"scope", "string", "All when it is missing.", false, ""},
-		{"expires_in", "integer", "Seconds; 0 and less for an expired token.", false, ""},
-		{"refresh_expires_in", "integer", "Seconds.", false, ""},
-		{"access_token", "string", "A text of your own.", false, ""},
-		{"refresh_token", "string", "A text of your own.", false, ""},
+var devMakeForms = []api.Form{
+	{Name: "TokenMaking", Does: "Tokens to issue.", Closed: true, Members: []api.FormMember{
+		{"client_id", "string", "The first client when it is missing."},
+		{"username", "string", "The first user when it is missing."},
+		{"scope", "string", "All when it is missing."},
+		{"expires_in", "integer", "Seconds; 0 and less for an expired token."},
+		{"refresh_expires_in", "integer", "Seconds."},
+		{"access_token", "string", "A text of your own."},
+		{"refresh_token", "string", "A text of your own."},
 	}},
-	{name: "TokenAnswer", does: "The answer of the token endpoint.", example: `{"access_token":"tollat_9rr6cqWdLd2xYlKZ1hJkBZCKFDkRuPSrBZ1xO0rXlpT3fR2Xa","token_type":"bearer","expires_in":-60,"refresh_token":"tollrt_1P2G1TzKSTb9e0Y0qvPmqxSdxGU9zKXwTPAtWsqzGq50m9Ew2","scope":null}`, members: []devMember{
-		{"access_token", "string", "The access token.", true, ""},
-		{"token_type", "string", "Always bearer.", true, ""},
-		{"expires_in", "integer", "Seconds.", true, ""},
-		{"refresh_token", "string", "The refresh token.", true, ""},
-		{"scope", "string|null", "The permissions; null for all.", true, ""},
+	{Name: "TokenAnswer", Does: "The answer of the token endpoint.", Example: `{"access_token":"tollat_9rr6cqWdLd2xYlKZ1hJkBZCKFDkRuPSrBZ1xO0rXlpT3fR2Xa","token_type":"bearer","expires_in":-60,"refresh_token":"tollrt_1P2G1TzKSTb9e0Y0qvPmqxSdxGU9zKXwTPAtWsqzGq50m9Ew2","scope":null}`, Members: []api.FormMember{
+		{"access_token", "string!", "The access token."},
+		{"token_type", "string!", "Always bearer."},
+		{"expires_in", "integer!", "Seconds."},
+		{"refresh_token", "string!", "The refresh token."},
+		{"scope", "string|null!", "The permissions; null for all."},
 	}},
-	{name: "EventMaking", does: "An event, or a list of at most 1,000, each with the members of a line of import.", kind: "object|array"},
-	{name: "EventList", does: "The events as they stand.", example: `{"object":"list","data":[{"id":"evt_01kt1ag0000001kx5qkgq9h1tm","object":"event"}]}`, members: []devMember{
-		{"object", "string", "Always list.", true, `"enum":["list"],"x-enum-varnames":["EventListObject"]`},
-		{"data", "[]object", "The events.", true, ""},
+	{Name: "EventMaking", Does: "An event, or a list of at most 1,000, each with the members of a line of import.", Kind: "object|array"},
+	{Name: "EventList", Does: "The events as they stand.", Example: `{"object":"list","data":[{"id":"evt_01kt1ag0000001kx5qkgq9h1tm","object":"event"}]}`, Members: []api.FormMember{
+		{"object", "string!", "Always list.", `"enum":["list"],"x-enum-varnames":["EventListObject"]`},
+		{"data", "[]object!", "The events."},
 	}},
-	{name: "SeedMaking", does: "A line of a seed file, or a list of them. application/x-ndjson is read too.", kind: "object|array"},
-	{name: "SeedList", does: "What was made, in the order of the lines.", example: `{"object":"list","data":[{"user":{"username":"bob","password":"pw","account":"acct_demo","disabled":false}}]}`, members: []devMember{
-		{"object", "string", "Always list.", true, `"enum":["list"],"x-enum-varnames":["SeedListObject"]`},
-		{"data", "[]object", "One member of each line's name.", true, ""},
+	{Name: "SeedMaking", Does: "A line of a seed file, or a list of them. application/x-ndjson is read too.", Kind: "object|array"},
+	{Name: "SeedList", Does: "What was made, in the order of the lines.", Example: `{"object":"list","data":[{"user":{"username":"bob","password":"pw","account":"acct_demo","disabled":false}}]}`, Members: []api.FormMember{
+		{"object", "string!", "Always list.", `"enum":["list"],"x-enum-varnames":["SeedListObject"]`},
+		{"data", "[]object!", "One member of each line's name."},
 	}},
 }
 

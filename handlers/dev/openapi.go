@@ -1,12 +1,12 @@
 package dev
 
 import (
-	"encoding/json"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 )
 
@@ -14,24 +14,6 @@ import (
 // from the forms of what they take and send, which stand in the files of the endpoints.
 // /openapi.json leaves the controls out: they do not belong into clients that are generated
 // for the product.
-
-// devForm is what a body has, as a schema.
-type devForm struct {
-	name, does string
-	kind       string // "object" when empty; see [devSchema]
-	closed     bool   // no other members are taken
-	example    string // JSON
-	members    []devMember
-}
-
-type devMember struct {
-	name, kind, does string
-	always           bool
-	more             string // further members of its schema, in JSON
-}
-
-// devParam is a parameter of a query.
-type devParam struct{ name, kind, does, example, more string }
 
 // devAnswer is an answer that is no refusal.
 type devAnswer struct {
@@ -41,136 +23,65 @@ type devAnswer struct {
 
 // devTags are the groups of endpoints.
 var devTags = []any{
-	devObject{"name": "Instance", "description": "Reset, snapshots and state."},
-	devObject{"name": "Clock", "description": "The instance's time."},
-	devObject{"name": "Faults", "description": "Answers that fail on purpose."},
-	devObject{"name": "Requests", "description": "The journal of requests."},
-	devObject{"name": "Making", "description": "Tokens, events and seed lines made now."},
+	api.Object{"name": "Instance", "description": "Reset, snapshots and state."},
+	api.Object{"name": "Clock", "description": "The instance's time."},
+	api.Object{"name": "Faults", "description": "Answers that fail on purpose."},
+	api.Object{"name": "Requests", "description": "The journal of requests."},
+	api.Object{"name": "Making", "description": "Tokens, events and seed lines made now."},
 }
 
 // devRefusals are the answers that refuse, by status.
-var devRefusals = []struct {
-	status           int
-	name, code, does string
-}{
-	{400, "BadRequest", "invalid_request", "The request is not valid; param names the member or parameter."},
-	{403, "Forbidden", "forbidden", "A page of another origin sent the request."},
-	{404, "NotFound", "not_found", "It does not exist."},
-	{409, "Conflict", "conflict", "The state of the instance forbids it."},
-	{413, "TooLarge", "too_large", "The body is too large."},
-	{415, "UnsupportedMediaType", "unsupported_media_type", "The body is not JSON."},
-	{421, "Misdirected", "misdirected_request", "The Host header names another host."},
+var devRefusals = []api.Refusal{
+	{Status: 400, Name: "BadRequest", Code: "invalid_request", Does: "The request is not valid; param names the member or parameter."},
+	{Status: 403, Name: "Forbidden", Code: "forbidden", Does: "A page of another origin sent the request."},
+	{Status: 404, Name: "NotFound", Code: "not_found", Does: "It does not exist."},
+	{Status: 409, Name: "Conflict", Code: "conflict", Does: "The state of the instance forbids it."},
+	{Status: 413, Name: "TooLarge", Code: "too_large", Does: "The body is too large."},
+	{Status: 415, Name: "UnsupportedMediaType", Code: "unsupported_media_type", Does: "The body is not JSON."},
+	{Status: 421, Name: "Misdirected", Code: "misdirected_request", Does: "The Host header names another host."},
 }
 
-var devForms = []devForm{
-	{name: "Error", does: "The form of every error.", members: []devMember{
-		{"error", "string", "A code for programs.", true, ""},
-		{"error_description", "string", "One sentence for people.", true, ""},
-		{"param", "string", "The member or parameter at fault, such as match.path.", false, ""},
-		{"hint", "string", "How to fix it.", false, ""},
+var devForms = []api.Form{
+	{Name: "Error", Does: "The form of every error.", Members: []api.FormMember{
+		{"error", "string!", "A code for programs."},
+		{"error_description", "string!", "One sentence for people."},
+		{"param", "string", "The member or parameter at fault, such as match.path."},
+		{"hint", "string", "How to fix it."},
 	}},
-	{name: "EndpointList", does: "All endpoints.", example: `{"endpoints":[{"method":"GET","path":"/_dev/clock","does":"shows the clock","curl":"curl -sS 'http://127.0.0.1:8655/_dev/clock'"}]}`, members: []devMember{
-		{"endpoints", "[]Endpoint", "In an order in which all their examples work.", true, ""},
+	{Name: "EndpointList", Does: "All endpoints.", Example: `{"endpoints":[{"method":"GET","path":"/_dev/clock","does":"shows the clock","curl":"curl -sS 'http://127.0.0.1:8655/_dev/clock'"}]}`, Members: []api.FormMember{
+		{"endpoints", "[]Endpoint!", "In an order in which all their examples work."},
 	}},
-	{name: "Document", does: "This document.", example: `{"openapi":"3.1.0"}`},
-	{name: "Endpoint", does: "An endpoint.", members: []devMember{
-		{"method", "string", "Its method.", true, ""},
-		{"path", "string", "Its path.", true, ""},
-		{"does", "string", "What it does.", true, ""},
-		{"curl", "string", "A command line that calls it.", true, ""},
+	{Name: "Document", Does: "This document.", Example: `{"openapi":"3.1.0"}`},
+	{Name: "Endpoint", Does: "An endpoint.", Members: []api.FormMember{
+		{"method", "string!", "Its method."},
+		{"path", "string!", "Its path."},
+		{"does", "string!", "What it does."},
+		{"curl", "string!", "A command line that calls it."},
 	}},
-}
-
-// devObject is an object of the document.
-type devObject map[string]any
-
-// devSchema is the schema of a kind: a type of JSON or several between bars, a list after [],
-// or the name of a form.
-func devSchema(kind, does, more string) devObject {
-	schema := devObject{}
-	if err := json.Unmarshal([]byte("{"+more+"}"), &schema); err != nil {
-		panic("dev: a schema of the controls is not JSON: " + more)
-	}
-	if does != "" {
-		schema["description"] = does
-	}
-	item, isList := strings.CutPrefix(kind, "[]")
-	switch {
-	case isList:
-		schema["type"], schema["items"] = "array", devSchema(item, "", "")
-	case kind[0] <= 'Z':
-		schema["$ref"] = "#/components/schemas/" + kind
-	case strings.Contains(kind, "|"):
-		schema["type"] = strings.Split(kind, "|")
-	default:
-		schema["type"] = kind
-	}
-	return schema
-}
-
-func (f devForm) schema() devObject {
-	kind := f.kind
-	if kind == "" {
-		kind = "object"
-	}
-	schema := devSchema(kind, f.does, "")
-	if f.closed {
-		schema["additionalProperties"] = false
-	}
-	members, always := devObject{}, []string{}
-	for _, m := range f.members {
-		members[m.name] = devSchema(m.kind, m.does, m.more)
-		if m.always {
-			always = append(always, m.name)
-		}
-	}
-	if len(members) > 0 {
-		schema["properties"] = members
-	}
-	if len(always) > 0 {
-		schema["required"] = always
-	}
-	return schema
-}
-
-func withRequestID(answer devObject) devObject {
-	answer["headers"] = devObject{"X-Request-Id": devObject{"$ref": "#/components/headers/X-Request-Id"}}
-	return answer
-}
-
-func jsonContent(form, example string) devObject {
-	return devObject{web.AsJSON: devObject{"schema": devSchema(form, "", ""), "example": json.RawMessage(example)}}
 }
 
 // operation describes the endpoint.
-func (e devEndpoint) operation(examples map[string]string) devObject {
-	answers := devObject{}
+func (e devEndpoint) operation(examples map[string]string) api.Object {
+	answers := api.Object{}
 	for _, a := range e.answers {
-		answers[strconv.Itoa(a.status)] = withRequestID(devObject{"description": a.does, "content": jsonContent(a.form, examples[a.form])})
+		answers[strconv.Itoa(a.status)] = api.WithHeaders(api.Object{"description": a.does, "content": api.JSONContent(a.form, examples[a.form])})
 	}
 	if e.answers == nil {
-		answers["204"] = withRequestID(devObject{"description": "Done."})
+		answers["204"] = api.WithHeaders(api.Object{"description": "Done."})
 	}
 	refuses := append([]int{400, 403, 421}, e.refuses...)
-	o := devObject{"operationId": e.id, "tags": []string{e.tag}, "summary": strings.ToUpper(e.does[:1]) + e.does[1:], "responses": answers}
+	o := api.Object{"operationId": e.id, "tags": []string{e.tag}, "summary": strings.ToUpper(e.does[:1]) + e.does[1:], "responses": answers}
 	if e.takes != "" {
 		refuses = append(refuses, 413, 415)
-		o["requestBody"] = devObject{"required": e.needsBody, "content": jsonContent(e.takes, e.body)}
+		o["requestBody"] = api.Object{"required": e.needsBody, "content": api.JSONContent(e.takes, e.body)}
 	}
-	for _, r := range devRefusals {
-		for _, status := range refuses {
-			if status == r.status {
-				answers[strconv.Itoa(status)] = devObject{"$ref": "#/components/responses/" + r.name}
-			}
-		}
-	}
-	var params []devObject
+	api.AddRefusals(answers, devRefusals, refuses)
+	var params []api.Object
 	if _, name, ok := strings.Cut(e.path, ":"); ok {
-		params = append(params, devObject{"name": name, "in": "path", "required": true, "description": "Its " + name + ".",
-			"schema": devSchema("string", "", ""), "example": path.Base(e.example)})
+		params = append(params, api.InPath(name, "Its "+name+".", path.Base(e.example)))
 	}
 	for _, p := range e.query {
-		params = append(params, devObject{"name": p.name, "in": "query", "description": p.does, "schema": devSchema(p.kind, "", p.more), "example": json.RawMessage(p.example)})
+		params = append(params, p.Described())
 	}
 	if params != nil {
 		o["parameters"] = params
@@ -180,46 +91,40 @@ func (e devEndpoint) operation(examples map[string]string) devObject {
 
 // describeDev returns the description of the controls at the URL.
 func (s *Server) describeDev(url string, endpoints []devEndpoint) []byte {
-	schemas, examples := devObject{}, map[string]string{}
+	schemas, examples := api.Object{}, map[string]string{}
 	for _, f := range slices.Concat(devForms, devClockForms, devControlForms, devFaultForms, devJournalForms, devMakeForms) {
-		schemas[f.name], examples[f.name] = f.schema(), f.example
+		schemas[f.Name], examples[f.Name] = f.Schema(), f.Example
 	}
-	refusals := devObject{}
-	for _, r := range devRefusals {
-		refusals[r.name] = withRequestID(devObject{"description": r.does, "content": devObject{web.AsJSON: devObject{
-			"schema": devSchema("Error", "", ""), "example": devObject{"error": r.code, "error_description": r.does},
-		}}})
-	}
-	paths := map[string]devObject{}
+	paths := map[string]api.Object{}
 	for _, e := range endpoints {
 		at := web.DevPath + e.path
 		if before, name, ok := strings.Cut(at, ":"); ok {
 			at = before + "{" + name + "}"
 		}
 		if paths[at] == nil {
-			paths[at] = devObject{}
+			paths[at] = api.Object{}
 		}
 		paths[at][strings.ToLower(e.method)] = e.operation(examples)
 	}
 	return web.EncodeJSON(struct {
-		OpenAPI    string    `json:"openapi"`
-		Info       devObject `json:"info"`
-		Servers    []any     `json:"servers"`
-		Security   []any     `json:"security"`
-		Tags       []any     `json:"tags"`
-		Paths      any       `json:"paths"`
-		Components devObject `json:"components"`
+		OpenAPI    string     `json:"openapi"`
+		Info       api.Object `json:"info"`
+		Servers    []any      `json:"servers"`
+		Security   []any      `json:"security"`
+		Tags       []any      `json:"tags"`
+		Paths      any        `json:"paths"`
+		Components api.Object `json:"components"`
 	}{
 		"3.1.0",
-		devObject{
+		api.Object{
 			"title": "tollhouse dev", "version": s.site.Version, "summary": "What an instance of tollhouse dev gives to the people who test against it.",
 			"description": "Needs no credentials. Requests to these endpoints are not in the journal and are never faulted. Every GET route answers HEAD.",
-			"license":     devObject{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+			"license":     api.Object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
-		[]any{devObject{"url": url}}, []any{devObject{}}, devTags, paths,
-		devObject{
-			"headers":   devObject{"X-Request-Id": devObject{"description": "The id of the request.", "required": true, "schema": devSchema("string", "", ""), "example": "req_k5phyugrl7yiylttebwvewwddq"}},
-			"responses": refusals, "schemas": schemas,
+		[]any{api.Object{"url": url}}, []any{api.Object{}}, devTags, paths,
+		api.Object{
+			"headers":   api.Object{"X-Request-Id": api.Object{"description": "The id of the request.", "required": true, "schema": api.KindSchema("string", "", ""), "example": "req_k5phyugrl7yiylttebwvewwddq"}},
+			"responses": api.Refusals(devRefusals), "schemas": schemas,
 		},
 	})
 }

@@ -5,12 +5,13 @@ import (
 	"net/http"
 	"strconv"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 )
 
 const journalPageMax = 1000 // entries
 
-var journalFilters = []devParam{
+var journalFilters = []api.FormParam{
 	{"method", "string", "The method.", `"POST"`, ""},
 	{"path", "string", "The path; * and /** as in a fault.", `"/oauth/v2/token"`, ""},
 	{"status", "integer", "The status.", `400`, `"minimum":0,"maximum":599`},
@@ -32,32 +33,32 @@ func (s *Server) journalEndpoints() []devEndpoint {
 	}
 }
 
-var devJournalForms = []devForm{
-	{name: "Request", does: "A request as it came, secrets included. With --mask-journal, [masked:HHHHHHHH] replaces each password, secret, token, code, cookie and Authorization header: the first digits of its SHA-256.", members: []devMember{
-		{"n", "integer", "Counted from 1 since the last reset.", true, ""},
-		{"id", "string", "X-Request-Id.", true, ""},
-		{"at", "string", "By the instance's clock.", true, `"format":"date-time"`},
-		{"method", "string", "The method.", true, ""},
-		{"path", "string", "Without the path of the public URL.", true, ""},
-		{"query", "object", "Lists of values by name.", true, `"additionalProperties":{"type":"array","items":{"type":"string"}}`},
-		{"headers", "object", "Lists of values by name.", true, `"additionalProperties":{"type":"array","items":{"type":"string"}}`},
-		{"body", "object|array|string|number|boolean", "A form or JSON as an object, anything else as a text; at most 4 KiB of what was read.", false, ""},
-		{"body_cut", "boolean", "Whether the body was longer.", false, ""},
-		{"status", "integer", "0 for no answer.", true, ""},
-		{"error", "string", "The error code.", false, ""},
-		{"client_id", "string", "The client that the request names, or whose access token it has.", false, ""},
-		{"username", "string", "The user.", false, ""},
-		{"account", "string", "The account.", false, ""},
-		{"grant_type", "string", "The grant.", false, ""},
-		{"fault", "string", "The fault that hit it.", false, ""},
-		{"notices", "[]string", "Values of Tollhouse-Notice.", false, ""},
-		{"duration_ms", "number", "Until the first byte of the answer; 0 while the clock stands.", true, ""},
+var devJournalForms = []api.Form{
+	{Name: "Request", Does: "A request as it came, secrets included. With --mask-journal, [masked:HHHHHHHH] replaces each password, secret, token, code, cookie and Authorization header: the first digits of its SHA-256.", Members: []api.FormMember{
+		{"n", "integer!", "Counted from 1 since the last reset."},
+		{"id", "string!", "X-Request-Id."},
+		{"at", "string!", "By the instance's clock.", `"format":"date-time"`},
+		{"method", "string!", "The method."},
+		{"path", "string!", "Without the path of the public URL."},
+		{"query", "object!", "Lists of values by name.", `"additionalProperties":{"type":"array","items":{"type":"string"}}`},
+		{"headers", "object!", "Lists of values by name.", `"additionalProperties":{"type":"array","items":{"type":"string"}}`},
+		{"body", "object|array|string|number|boolean", "A form or JSON as an object, anything else as a text; at most 4 KiB of what was read."},
+		{"body_cut", "boolean", "Whether the body was longer."},
+		{"status", "integer!", "0 for no answer."},
+		{"error", "string", "The error code."},
+		{"client_id", "string", "The client that the request names, or whose access token it has."},
+		{"username", "string", "The user."},
+		{"account", "string", "The account."},
+		{"grant_type", "string", "The grant."},
+		{"fault", "string", "The fault that hit it."},
+		{"notices", "[]string", "Values of Tollhouse-Notice."},
+		{"duration_ms", "number!", "Until the first byte of the answer; 0 while the clock stands."},
 	}},
-	{name: "RequestList", does: "Requests, the oldest first.", example: `{"object":"list","data":[{"n":1,"id":"req_k5phyugrl7yiylttebwvewwddq","at":"2026-06-01T12:00:00.000Z","method":"POST","path":"/oauth/v2/token","query":{},"headers":{"Content-Type":["application/x-www-form-urlencoded"],"Host":["127.0.0.1:8655"]},"body":{"client_id":"demo","client_secret":"tollcs_DemoClientSecretThatEverybodyKnows0000000003NHca9","grant_type":"refresh_token","refresh_token":"wrong"},"status":400,"error":"invalid_grant","client_id":"demo","grant_type":"refresh_token","duration_ms":0}],"count":1,"dropped":0}`, members: []devMember{
-		{"object", "string", "Always list.", true, `"enum":["list"],"x-enum-varnames":["RequestListObject"]`},
-		{"data", "[]Request", "The requests.", true, ""},
-		{"count", "integer", "All that match, before the limit.", true, ""},
-		{"dropped", "integer", "Older ones that the bounds of the journal removed.", true, ""},
+	{Name: "RequestList", Does: "Requests, the oldest first.", Example: `{"object":"list","data":[{"n":1,"id":"req_k5phyugrl7yiylttebwvewwddq","at":"2026-06-01T12:00:00.000Z","method":"POST","path":"/oauth/v2/token","query":{},"headers":{"Content-Type":["application/x-www-form-urlencoded"],"Host":["127.0.0.1:8655"]},"body":{"client_id":"demo","client_secret":"tollcs_DemoClientSecretThatEverybodyKnows0000000003NHca9","grant_type":"refresh_token","refresh_token":"wrong"},"status":400,"error":"invalid_grant","client_id":"demo","grant_type":"refresh_token","duration_ms":0}],"count":1,"dropped":0}`, Members: []api.FormMember{
+		{"object", "string!", "Always list.", `"enum":["list"],"x-enum-varnames":["RequestListObject"]`},
+		{"data", "[]Request!", "The requests."},
+		{"count", "integer!", "All that match, before the limit."},
+		{"dropped", "integer!", "Older ones that the bounds of the journal removed."},
 	}},
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 )
 
@@ -72,30 +73,30 @@ func (s *Server) controlEndpoints() []devEndpoint {
 	}
 }
 
-var devControlForms = []devForm{
-	{name: "State", does: "What the instance has.", example: `{"clock":{"now":"2026-06-01T12:00:00.000Z","unix":1780315200,"running":false},"clients":1,"users":1,"accounts":1,"events":100,"resources":35,"snapshots":["paid"],"faults":0,"requests":0,"notices":0,"resets":0,"rand_seed":7,"throttle":false,"strict_types":false}`, members: []devMember{
-		{"clock", "Clock", "", true, ""},
-		{"clients", "integer", "Clients.", true, ""},
-		{"users", "integer", "Users.", true, ""},
-		{"accounts", "integer", "Accounts.", true, ""},
-		{"events", "integer", "Events of all accounts.", true, ""},
-		{"resources", "integer", "Resources of all accounts.", true, ""},
-		{"faults", "integer", "Faults that can still hit a request.", true, ""},
-		{"requests", "integer", "Requests in the journal.", true, ""},
-		{"notices", "integer", "Those of them that were answered with Tollhouse-Notice.", true, ""},
-		{"resets", "integer", "Resets and restores since the start.", true, ""},
-		{"snapshots", "[]string", "Names of the snapshots.", true, ""},
-		{"rand_seed", "integer|null", "The value of --rand-seed.", true, ""},
-		{"throttle", "boolean", "Whether --throttle was given.", true, ""},
-		{"strict_types", "boolean", "Whether --strict-types was given.", true, ""},
+var devControlForms = []api.Form{
+	{Name: "State", Does: "What the instance has.", Example: `{"clock":{"now":"2026-06-01T12:00:00.000Z","unix":1780315200,"running":false},"clients":1,"users":1,"accounts":1,"events":100,"resources":35,"snapshots":["paid"],"faults":0,"requests":0,"notices":0,"resets":0,"rand_seed":7,"throttle":false,"strict_types":false}`, Members: []api.FormMember{
+		{"clock", "Clock!", ""},
+		{"clients", "integer!", "Clients."},
+		{"users", "integer!", "Users."},
+		{"accounts", "integer!", "Accounts."},
+		{"events", "integer!", "Events of all accounts."},
+		{"resources", "integer!", "Resources of all accounts."},
+		{"faults", "integer!", "Faults that can still hit a request."},
+		{"requests", "integer!", "Requests in the journal."},
+		{"notices", "integer!", "Those of them that were answered with Tollhouse-Notice."},
+		{"resets", "integer!", "Resets and restores since the start."},
+		{"snapshots", "[]string!", "Names of the snapshots."},
+		{"rand_seed", "integer|null!", "The value of --rand-seed."},
+		{"throttle", "boolean!", "Whether --throttle was given."},
+		{"strict_types", "boolean!", "Whether --strict-types was given."},
 	}},
-	{name: "SnapshotName", does: "A snapshot.", closed: true, members: []devMember{
-		{"name", "string", "default when it is missing.", false, `"pattern":"^[a-z0-9_-]{1,64}$"`},
+	{Name: "SnapshotName", Does: "A snapshot.", Closed: true, Members: []api.FormMember{
+		{"name", "string", "default when it is missing.", `"pattern":"^[a-z0-9_-]{1,64}$"`},
 	}},
-	{name: "Snapshot", does: "A saved state.", example: `{"name":"paid","clock":{"now":"2026-06-01T12:00:00.000Z","unix":1780315200,"running":false},"events":100}`, members: []devMember{
-		{"name", "string", "Its name.", true, ""},
-		{"clock", "Clock", "", true, ""},
-		{"events", "integer", "Events of all accounts.", true, ""},
+	{Name: "Snapshot", Does: "A saved state.", Example: `{"name":"paid","clock":{"now":"2026-06-01T12:00:00.000Z","unix":1780315200,"running":false},"events":100}`, Members: []api.FormMember{
+		{"name", "string!", "Its name."},
+		{"clock", "Clock!", ""},
+		{"events", "integer!", "Events of all accounts."},
 	}},
 }
 

@@ -31,7 +31,7 @@ func (s *Site) setCORS(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, s.Base)
 	switch {
 	case isBelow(path, "/api"):
-		if !isBelow(path, "/api/platform") { // for programs on servers
+		if !IsPlatformPath(path) { // for programs on servers
 			allowOrigin(w, r, corsAnyOrigin, corsAPIMethods)
 		}
 	case isBelow(path, "/.well-known"), path == OpenAPIPath:

@@ -13,6 +13,7 @@ const (
 	DocsPath     = "/docs"
 	MetadataPath = "/.well-known/oauth-authorization-server" // RFC 8414 §3; an issuer's path follows it
 	OpenAPIPath  = "/openapi.json"
+	PlatformPath = "/api/platform" // management by programs; also on the admin socket
 )
 
 // isDevRequest reports whether the request is for the testers' controls.
@@ -38,6 +39,9 @@ func (s *Site) PathOf(r *http.Request) string {
 	}
 	return cmp.Or(path, "/")
 }
+
+// IsPlatformPath reports whether a path is of management by programs.
+func IsPlatformPath(path string) bool { return isBelow(path, PlatformPath) }
 
 // IsStaticOrHealth reports whether a path is of a static file or a health check.
 func IsStaticOrHealth(path string) bool {

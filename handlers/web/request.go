@@ -102,7 +102,7 @@ func (s *Site) withRequest(on listener, next http.Handler) http.Handler {
 			}
 			facts.Lease.end()
 			facts.Lease.connection.Rest()
-			s.endRequest(r, w, facts, time.Since(facts.Began))
+			s.endRequest(on, r, w, facts, time.Since(facts.Began))
 			if isAborted {
 				panic(broken)
 			}
@@ -159,14 +159,14 @@ func recovered(w *recorder, r *http.Request, broken any) {
 	}
 }
 
-func (s *Site) endRequest(r *http.Request, w *recorder, facts *RequestFacts, took time.Duration) {
+func (s *Site) endRequest(on listener, r *http.Request, w *recorder, facts *RequestFacts, took time.Duration) {
 	facts.Served.Method, facts.Served.Status, facts.Served.Took = methodName(r.Method), w.status, took
 	if facts.Served.Route == "" {
 		facts.Served.Route = noRoute
 	}
 	if !s.isDevRequest(r) {
 		s.observe(facts.Served)
-		s.Store.Ring().Count(facts.Served.counted())
+		s.Store.Ring().Count(facts.Served.counted(on))
 	}
 	s.logRequest(r, w, facts, took)
 }

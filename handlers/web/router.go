@@ -3,6 +3,7 @@ package web
 import (
 	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -92,6 +93,27 @@ func (s *Site) NewRouter() *Router {
 	r.NotFound = s.handleLost(NotFound)
 	r.MethodNotAllowed = s.handleLost(MethodNotAllowed)
 	return r
+}
+
+// ServeHTTP splits the paths of management before it decodes them: an id may contain a slash,
+// which is written as %2F.
+func (r *Router) ServeHTTP(w http.ResponseWriter, rq *http.Request) {
+	if IsPlatformPath(rq.URL.Path) {
+		rq = withEscapedPath(rq)
+	}
+	r.Router.ServeHTTP(w, rq)
+}
+
+// withEscapedPath returns the request with its path as its one escaped form.
+func withEscapedPath(rq *http.Request) *http.Request {
+	segments := strings.Split(rq.URL.EscapedPath(), "/")
+	for i, segment := range segments {
+		text, _ := url.PathUnescape(segment) // net/http has read it
+		segments[i] = url.PathEscape(text)
+	}
+	escaped := *rq
+	escaped.URL = &url.URL{Path: strings.Join(segments, "/"), RawQuery: rq.URL.RawQuery}
+	return &escaped
 }
 
 // Get registers a route for GET and HEAD.

@@ -8,9 +8,8 @@ import (
 
 // counted is what the plots count of a request: who calls the API or signs in, not who
 // monitors or operates the server.
-func (s *Served) counted() stats.Request {
-	r := stats.Request{Served: !s.isMonitoring() && !s.isOperating(), Timed: !s.Waited, Took: s.Took,
-		SignIn: stats.NoSignIn, Grant: stats.NoGrant}
+func (s *Served) counted(on listener) stats.Request {
+	r := stats.Request{Served: on == publicListener && !s.isMonitoring() && !s.isOperating(), Timed: !s.Waited, Took: s.Took, SignIn: stats.NoSignIn, Grant: stats.NoGrant}
 	switch {
 	case s.Status >= 500:
 		r.Class = stats.Status5xx
@@ -41,10 +40,9 @@ func (s *Served) counted() stats.Request {
 	return r
 }
 
-// isOperating reports whether the request is of the admin API or the desk, or for a
-// static file.
+// isOperating reports whether the request is for the desk or a static file.
 func (s *Served) isOperating() bool {
-	for _, prefix := range []string{"/admin/", "/desk", "/static/"} {
+	for _, prefix := range []string{"/desk", "/static/"} {
 		if strings.HasPrefix(s.Route, prefix) {
 			return true
 		}

@@ -255,6 +255,12 @@ func (f *Fixture) OwnerOf(t testing.TB, client string, user ...store.User) webho
 	return o
 }
 
+// UserID returns the id of a user in calls.
+func (f *Fixture) UserID(t testing.TB, name string) string {
+	t.Helper()
+	return must.Get(f.FindUser(context.Background(), name))(t).Subject()
+}
+
 // AuditReasons returns the reasons of up to limit audit lines after a position, and
 // the position of the last.
 func (f *Fixture) AuditReasons(t testing.TB, behind record.Position, limit int) (list []string, last record.Position) {
