@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"tollhouse/handlers"
 	"tollhouse/handlers/api"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest/must"
 	"tollhouse/store/webhook"
@@ -60,6 +62,25 @@ func TestDeskWebhookTestSaysThatTheSecretIsLost(t *testing.T) {
 	wantStatus(t, a, http.StatusConflict)
 	if text := words(t, a); !strings.Contains(text, "rotate it first") {
 		t.Errorf("the page says %s", text)
+	}
+}
+
+// A delivery of an endpoint of all accounts does not say whose event it was, so there is no
+// page to lead to.
+func TestDeskWebhookOfAllAccounts(t *testing.T) {
+	h, b := deskHouse(t)
+	must.Do(t, h.Events.SetFeed(t.Context(), time.Hour))
+	e, _, err := h.Webhooks.Create(t.Context(), webhook.System, eventlog.AllAccounts, webhook.Settings{URL: "https://hooks.larkspurtea.example/all", Order: webhook.Strict})
+	must.Do(t, err)
+	h.recordMix(t, h.account, 2)
+	delivered, blocked := handlers.BlockWebhook(t, h.Store, e.ID)
+	a := b.get(t, "/desk/webhooks/"+e.ID)
+	wantStatus(t, a, http.StatusOK)
+	if text := words(t, a); !strings.Contains(text, "Account *") || !strings.Contains(text, delivered) || !strings.Contains(text, blocked) {
+		t.Errorf("the page says %s", text)
+	}
+	if strings.Contains(a.body, "account=") {
+		t.Error("the page leads to the event of an account that it does not know")
 	}
 }
 

@@ -95,8 +95,12 @@ func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error 
 		return err
 	}
 	for _, d := range list {
+		link := below(deskEventsPath, d.Event) + "?account=" + api.Escaped(e.Account)
+		if e.Account == eventlog.AllAccounts {
+			link = "" // a delivery does not name the account of its event
+		}
 		p.Deliveries = append(p.Deliveries, views.Delivery{
-			Event: d.Event, Type: d.Type, URL: below(deskEventsPath, d.Event) + "?account=" + api.Escaped(e.Account), State: string(d.State),
+			Event: d.Event, Type: d.Type, URL: link, State: string(d.State),
 			Attempts: d.Attempts, Status: d.Status, Error: d.Error, Body: d.Body, Tried: v.momentOrNever(d.LastAt),
 		})
 	}
