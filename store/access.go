@@ -110,7 +110,7 @@ func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tok
 	if err != nil {
 		return Principal{}, tokenUse{}, err
 	}
-	f, err := readFamily(r, t.family)
+	f, err := record.Read(r, record.FamilyKey(t.family), t.family, decodeFamilyHead)
 	if err != nil {
 		return Principal{}, tokenUse{}, err
 	}

@@ -59,19 +59,22 @@ type parties struct {
 // readParties returns both parties if they and the account exist, are enabled, and have the
 // lineage's generations; otherwise ErrDisabled.
 func readParties(r kv.Reader, l lineage) (p parties, err error) {
+	client := make(record.Key, 0, 160).Next(record.TagClient).Str(l.client)
+	accountKey := client.Next(record.TagAccount).Str(l.account)
+	user := accountKey.Next(record.TagUser).ID(l.user)
 	l.prefetch(r)
-	p.client, err = record.Read(r, record.ClientKey(l.client), l.client, decodeClientHead)
+	p.client, err = record.Read(r, client, l.client, decodeClientHead)
 	isOpen := p.client.Platform // which acts for any account, unless it is bound to one
 	if err == nil && (l.account != "" || !isOpen) {
 		var account Account
-		account, err = readAccountHead(r, l.account)
+		account, err = record.Read(r, accountKey, l.account, decodeAccountHead)
 		if isOpen {
 			account.DisabledAt = time.Time{} // a disabled account's as well
 		}
 		isOpen = account.isOpenTo(l.accountGeneration)
 	}
 	if err == nil && !l.user.IsZero() {
-		p.user, err = record.Read(r, record.UserKey(l.user), l.user, decodeUserHead)
+		p.user, err = record.Read(r, user, l.user, decodeUserHead)
 	}
 	if err != nil {
 		return parties{}, goneIsDisabled(err)
@@ -158,15 +161,26 @@ func writeFamily(tx kv.Txn, f family) error {
 }
 
 func encodeFamily(f family) []byte {
-	return encodeLineage(record.NewEncoder(familyRecord), f.lineage).Uint(uint64(f.scope)).Time(f.createdAt).Time(f.usedAt).
-		Time(f.expiresAt).Time(f.revokedAt).Str(f.reason).B
+	e := record.NewEncoder(familyRecord).Time(f.usedAt).Time(f.expiresAt).Time(f.revokedAt)
+	return encodeLineage(e, f.lineage).Uint(uint64(f.scope)).Time(f.createdAt).Str(f.reason).B
 }
 
 func decodeFamily(id secret.ID, v []byte) (family, error) {
 	d := record.NewDecoder("family", familyRecord, v)
-	f := family{id: id, lineage: decodeLineage(&d), scope: decodeScope(&d), createdAt: d.Time(), usedAt: d.Time(),
-		expiresAt: d.Time(), revokedAt: d.Time(), reason: d.Str()}
+	f := decodeFamilyFields(&d, id)
+	f.lineage, f.scope, f.createdAt, f.reason = decodeLineage(&d), decodeScope(&d), d.Time(), d.Str()
 	return f, d.Done()
+}
+
+func decodeFamilyHead(id secret.ID, v []byte) (family, error) {
+	d := record.NewDecoder("family", familyRecord, v)
+	f := decodeFamilyFields(&d, id)
+	return f, d.Err
+}
+
+// decodeFamilyFields reads the fields that every request needs; see decodeClientFields.
+func decodeFamilyFields(d *record.Decoder, id secret.ID) family {
+	return family{id: id, usedAt: d.Time(), expiresAt: d.Time(), revokedAt: d.Time()}
 }
 
 func encodeLineage(e *record.Encoder, l lineage) *record.Encoder {

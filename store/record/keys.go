@@ -72,6 +72,10 @@ type Key []byte
 // NewKey begins a key with the tag of its kind of record.
 func NewKey(tag byte) Key { return append(make(Key, 0, 96), tag) }
 
+// Next begins another key in the memory behind k, if that suffices, so that a caller with several
+// keys allocates once. Nothing may be appended to k afterwards.
+func (k Key) Next(tag byte) Key { return append(k[len(k):], tag) }
+
 // Str appends a text and a NUL. NUL sorts before every other byte, so "ab" sorts
 // before "abc" and no text reaches into another's range. Texts with a NUL are rejected
 // before they get here.
