@@ -67,7 +67,8 @@ tollhouse token inspect --token-file leaked.txt --json`,
 tollhouse token list --user harriet --json`,
 	"token revoke": `tollhouse token revoke fam_3zap9w55mv3n1k7q0d8xg2b4ch
 tollhouse token revoke --token-file leaked.txt`,
-	"user code": `tollhouse user code harriet`,
+	"user code": `tollhouse user code harriet --code-expires 7d
+tollhouse user code --all-without-password --out codes.ndjson`,
 	"user create": `tollhouse user create harriet --account larkspur
 tollhouse user create harriet --operator --code
 tollhouse user create harriet --password-file /run/secrets/harriet`,

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ func (p *program) userCommand() *cobra.Command {
 func (p *program) userCreate() *cobra.Command {
 	var account, passwordFile string
 	var operator, byCode bool
+	expires := term.Duration(store.UserCodeLifetime)
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "create a user, with a password from a terminal or a file",
@@ -37,7 +39,10 @@ func (p *program) userCreate() *cobra.Command {
 				return term.Usage("leave out one of them", "--code and --password-file cannot be combined")
 			}
 			if byCode {
-				asked["code"] = true
+				if err := checkCodeExpires(expires); err != nil {
+					return err
+				}
+				asked["code"], asked["code_expires_in"] = true, int64(time.Duration(expires)/time.Second)
 			} else {
 				password, err := p.readPassword(ctx, passwordFile)
 				if err != nil {
@@ -59,13 +64,14 @@ func (p *program) userCreate() *cobra.Command {
 			}
 			rows := []term.Row{{"user id", made.UserID}, {"username", made.Username}, {"account", made.Account}, {"operator", term.YesNo(made.Operator)}}
 			if byCode {
-				return p.printCode(made.Username, address, append(rows, term.Row{"code", made.Code})...)
+				return p.printCode(made.Username, address, made.ExpiresAt, append(rows, term.Row{"code", made.Code})...)
 			}
 			return p.PrintRows(rows...)
 		}),
 	}
 	c.Flags().BoolVar(&operator, "operator", false, "make the user an operator, who may use the desk")
 	c.Flags().BoolVar(&byCode, "code", false, "print a code with which the user sets a password, instead of asking for one")
+	addCodeExpires(c, &expires)
 	nameVariables(c.Flags(), "") // a role is given on the command line, never by the environment
 	c.Flags().StringVar(&account, "account", store.DefaultAccount, "the `account` that the user acts for; created if it does not exist")
 	addPasswordFlag(c, &passwordFile)
@@ -121,7 +127,7 @@ func (p *program) userShow() *cobra.Command {
 			if p.JSON {
 				return p.PrintJSON(u)
 			}
-			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)}, term.Row{"operator", term.YesNo(u.Operator)}, term.Row{"last sign-in", term.ShowTimeOrNever(u.LastSignIn)})
+			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)}, term.Row{"operator", term.YesNo(u.Operator)}, term.Row{"password", passwordState(u)}, term.Row{"last sign-in", term.ShowTimeOrNever(u.LastSignIn)})
 		}),
 	}
 }
@@ -142,54 +148,6 @@ func (p *program) userPasswd() *cobra.Command {
 	}
 	addPasswordFlag(c, &passwordFile)
 	return c
-}
-
-func (p *program) userCode() *cobra.Command {
-	return &cobra.Command{
-		Use:   "code NAME",
-		Short: "print a code with which a user sets a new password",
-		Long: `Print a code with which a user sets a new password at /new-password. The code works once,
-expires in 24 hours and replaces any earlier code. The old password works until then.
-Setting a password or disabling the user cancels the code.`,
-		Args: operands("a name"),
-		RunE: p.doing(func(ctx context.Context, args []string) error {
-			var made admin.AdminUserCode
-			var address string
-			err := p.manage(ctx, "user code", needsData, func(a *adminClient) error {
-				address = codeAddress(a)
-				return a.withoutURL(a.ofUser(ctx, args[0], "POST", "/code", nil, &made), &made.URL)
-			})
-			if err != nil {
-				return err
-			}
-			if p.JSON {
-				return p.PrintJSON(made)
-			}
-			return p.printCode(made.Username, address, term.Row{"username", made.Username}, term.Row{"code", made.Code})
-		}),
-	}
-}
-
-// codeAddress returns the address of the page for codes.
-func codeAddress(a *adminClient) string {
-	if a.own {
-		return "/new-password on the server"
-	}
-	return a.info.URL + "/new-password"
-}
-
-// withoutURL clears an address of this very process, which has none.
-func (a *adminClient) withoutURL(err error, url *string) error {
-	if a.own {
-		*url = ""
-	}
-	return err
-}
-
-// printCode shows rows with a code, and what to do with it.
-func (p *program) printCode(username, address string, rows ...term.Row) error {
-	p.Note("send the code and the address to %s; the code works once, expires in 24 hours and is not shown again", username)
-	return p.PrintRows(append(rows, term.Row{"address", address})...)
 }
 
 // userAbility is disable, enable, promote or demote.

@@ -47,7 +47,7 @@ func TestDeskAsksOnceWithNumbers(t *testing.T) {
 	blocked := h.endpoint(t, "https://hooks.larkspurtea.example/blocked")
 	h.recordMix(t, h.account, 10)
 	handlers.BlockWebhook(t, h.Store, blocked.ID)
-	_, _, err := h.CreateUserCode(t.Context(), "nils")
+	_, _, err := h.CreateUserCode(t.Context(), "nils", 0)
 	must.Do(t, err)
 	ended, _ := h.Client(t, func(s *store.ClientSpec) { s.Name = "Aster" })
 	cedar, _ := h.Client(t, func(s *store.ClientSpec) { s.Name = "Cedar" })

@@ -21,7 +21,7 @@ const newPasswordPath = "/new-password"
 // codeFor makes a code for a user.
 func (h *house) codeFor(t testing.TB, name string) string {
 	t.Helper()
-	_, code, err := h.CreateUserCode(context.Background(), name)
+	_, code, err := h.CreateUserCode(context.Background(), name, 0)
 	must.Do(t, err)
 	return code.Reveal()
 }

@@ -145,7 +145,7 @@ func (h household) changesOf(t *testing.T) []aChange {
 			return err
 		}, isDone: user("olga", exists)},
 		{reason: "code made", do: func(ctx context.Context, s *store.Store) error {
-			_, _, err := s.CreateUserCode(ctx, "mara")
+			_, _, err := s.CreateUserCode(ctx, "mara", 0)
 			return err
 		}, isDone: user("mara", func(u store.User) bool { return !u.CodeExpiresAt().IsZero() })},
 		{reason: "password set", do: func(ctx context.Context, s *store.Store) error {

@@ -59,7 +59,7 @@ func keepHouse(t *testing.T) household {
 	h.code = h.allow(t, challenge)
 	h.grant.user = h.now(t).user
 	f.User(t, "nils", "acct_nils")
-	_, code, err := f.CreateUserCode(ctx, "nils")
+	_, code, err := f.CreateUserCode(ctx, "nils", 0)
 	must.Do(t, err)
 	h.userCode = code
 	_, _, err = f.Webhooks.Create(ctx, webhook.By{Account: "acct_larkspur", Owner: f.OwnerOf(t, h.client.ID, h.user)}, "acct_larkspur", webhook.Settings{URL: "https://hooks.example/in"})
@@ -188,7 +188,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 			return u.ID, err
 		}},
 		{Name: "CreateUserCode", Run: func(ctx ctxt, s st) (any, error) {
-			u, _, err := s.CreateUserCode(ctx, "mara")
+			u, _, err := s.CreateUserCode(ctx, "mara", 0)
 			return u.ID, err
 		}},
 		{Name: "RedeemUserCode", Seals: true, Run: func(ctx ctxt, s st) (any, error) {

@@ -16,7 +16,7 @@ import (
 // made, or 0 if it deleted the user.
 var changesOfUser = map[string]func(ctx context.Context, s *store.Store, user string, guards ...store.Guard) (uint64, error){
 	"code": func(ctx context.Context, s *store.Store, user string, guards ...store.Guard) (uint64, error) {
-		u, _, err := s.CreateUserCode(ctx, user, guards...)
+		u, _, err := s.CreateUserCode(ctx, user, 0, guards...)
 		return u.Revision, err
 	},
 	"rename": func(ctx context.Context, s *store.Store, user string, guards ...store.Guard) (uint64, error) {
@@ -281,7 +281,7 @@ func TestGuardSeesBothClients(t *testing.T) {
 	}
 	_, _, err := g.CreateClient(ctx, store.ClientSpec{Name: "Newer", RedirectURIs: []string{storetest.CallbackURI}}, store.Guard{Client: func(store.Client) error { return refusal }})
 	refused(t, "CreateClient()", err, refusal)
-	_, _, err = g.CreateUserCode(ctx, "mara", store.Guard{User: func(u store.User) error {
+	_, _, err = g.CreateUserCode(ctx, "mara", 0, store.Guard{User: func(u store.User) error {
 		if u.HasPassword() {
 			return refusal
 		}

@@ -90,11 +90,14 @@ func newUsername(name string) (shown, canonical string, err error) {
 	return shown, canonical, nil
 }
 
-// UserSpec describes a user to create. One without a password waits for a code to be redeemed.
+// UserSpec describes a user to create, who has a password, a code to set one, or neither: then the
+// user waits for a code.
 type UserSpec struct {
 	Username, Account string
-	Password          string        // "" for none
-	Code              bool          // in place of a password, make a code with which the user sets one
+	Password          string        // unless Code or Waits
+	Code              bool          // make a code with which the user sets a password
+	CodeLifetime      time.Duration // of the code; 0 is [UserCodeLifetime]
+	Waits             bool          // make neither
 	Operator          bool          // may use the desk
 	Caller            secret.Caller // in whose turn the password is hashed
 }
@@ -102,7 +105,7 @@ type UserSpec struct {
 // CreateUser creates a user, and the account if needed, and returns the code if one is to be
 // made. Errors: *InvalidError, ErrExists, ErrBusy, those of the guards.
 func (s *Store) CreateUser(ctx context.Context, spec UserSpec, guards ...Guard) (User, secret.Token, error) {
-	if !spec.Code {
+	if !spec.Code && !spec.Waits {
 		if err := CheckPassword(spec.Password); err != nil {
 			_, _, nameErr := newUsername(spec.Username)
 			return User{}, secret.Token{}, errors.Join(nameErr, record.CheckAccountID(spec.Account), err)
@@ -128,9 +131,13 @@ func (s *Store) createUser(ctx context.Context, spec UserSpec, fixture bool, gua
 		return User{}, secret.Token{}, err
 	}
 	var code secret.Token
-	if spec.Code {
-		code, u.code = s.newUserCode()
-	} else if u.password, err = s.hasher.Hash(ctx, spec.Caller, spec.Password); err != nil {
+	switch {
+	case spec.Code:
+		code, u.code, err = s.newUserCode(spec.CodeLifetime)
+	case !spec.Waits:
+		u.password, err = s.hasher.Hash(ctx, spec.Caller, spec.Password)
+	}
+	if err != nil {
 		return User{}, secret.Token{}, fmt.Errorf("create user: %w", err)
 	}
 	u, err = s.insertUser(ctx, u, fixture, guards)

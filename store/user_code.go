@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,13 @@ import (
 // An operator who must not know a user's password makes a code, with which the user sets
 // one at /new-password. The user's record has the hash of the code.
 
-// UserCodeLifetime is how long a code can be redeemed.
-const UserCodeLifetime = 24 * time.Hour
+// How long a code can be redeemed: unless its maker says otherwise, and within what bounds. An
+// invitation must outlive a weekend.
+const (
+	UserCodeLifetime    = 24 * time.Hour
+	UserCodeLifetimeMin = time.Hour
+	UserCodeLifetimeMax = 14 * 24 * time.Hour
+)
 
 const (
 	reasonSetByCode = "password set by code"
@@ -37,10 +43,14 @@ type userCode struct {
 // none.
 func (u User) CodeEnds() time.Time { return u.code.expiresAt }
 
-// CreateUserCode gives a user a new code, which replaces an earlier one. The password, if
-// any, stays good until the code is redeemed. Errors: ErrNotFound, ErrDisabled, those of the guards.
-func (s *Store) CreateUserCode(ctx context.Context, user string, guards ...Guard) (User, secret.Token, error) {
-	code, kept := s.newUserCode()
+// CreateUserCode gives a user a new code, which replaces an earlier one. A lifetime of 0 is
+// [UserCodeLifetime]. The password, if any, works until the code is redeemed. Errors:
+// *InvalidError, ErrNotFound, ErrDisabled, those of the guards.
+func (s *Store) CreateUserCode(ctx context.Context, user string, lifetime time.Duration, guards ...Guard) (User, secret.Token, error) {
+	code, kept, err := s.newUserCode(lifetime)
+	if err != nil {
+		return User{}, secret.Token{}, err
+	}
 	u, err := s.changeUser(ctx, user, reasonCodeMade, guards, func(_ kv.Txn, u *User) error {
 		if !u.DisabledAt.IsZero() {
 			return record.ErrDisabled
@@ -54,9 +64,13 @@ func (s *Store) CreateUserCode(ctx context.Context, user string, guards ...Guard
 	return u, code, nil
 }
 
-func (s *Store) newUserCode() (secret.Token, userCode) {
+func (s *Store) newUserCode(lifetime time.Duration) (secret.Token, userCode, error) {
+	lifetime = cmp.Or(lifetime, UserCodeLifetime)
+	if lifetime < UserCodeLifetimeMin || lifetime > UserCodeLifetimeMax {
+		return secret.Token{}, userCode{}, record.Invalid("code_expires_in", "use 1h to 14d", "code_expires_in must be from 1 hour to 14 days")
+	}
 	code := secret.NewUserCode(s.random)
-	return code, userCode{hash: code.Hash(), expiresAt: s.Now().Add(UserCodeLifetime)}
+	return code, userCode{hash: code.Hash(), expiresAt: s.Now().Add(lifetime)}, nil
 }
 
 // UserCodeUse is a user's request to set a password by a code.

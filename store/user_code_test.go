@@ -31,7 +31,7 @@ func (g grant) signsIn(password string) bool {
 
 func (g grant) userCode(t testing.TB) secret.Token {
 	t.Helper()
-	_, code, err := g.CreateUserCode(context.Background(), "Mara")
+	_, code, err := g.CreateUserCode(context.Background(), "Mara", 0)
 	must.Do(t, err)
 	return code
 }
@@ -76,6 +76,35 @@ func TestUserCode(t *testing.T) {
 		}
 		g.Clock.Advance(-tick)
 		must.Do(t, g.redeemUserCode(code))
+	})
+	t.Run("expires_when_its_maker_says", func(t *testing.T) {
+		g := parallelGrant(t)
+		for lifetime, ok := range map[time.Duration]bool{
+			time.Hour: true, 14 * 24 * time.Hour: true, time.Hour - 1: false, 14*24*time.Hour + 1: false, -time.Hour: false,
+		} {
+			u, _, err := g.CreateUserCode(ctx, "mara", lifetime)
+			_, _, createErr := g.CreateUser(ctx, store.UserSpec{Username: "guest" + lifetime.String(), Account: "acct_larkspur", Code: true, CodeLifetime: lifetime})
+			var bad *record.InvalidError
+			if ok && (err != nil || createErr != nil || u.CodeExpiresAt().Sub(g.Now()) != lifetime) {
+				t.Errorf("%s: it expires at %s, %v, %v", lifetime, u.CodeExpiresAt(), err, createErr)
+			}
+			if !ok && (!errors.As(err, &bad) || bad.Field != "code_expires_in" || !errors.As(createErr, &bad)) {
+				t.Errorf("%s: %v, %v, want both refused", lifetime, err, createErr)
+			}
+		}
+	})
+	t.Run("a_user_may_wait_for_one", func(t *testing.T) {
+		g := parallelGrant(t)
+		u, code, err := g.CreateUser(ctx, store.UserSpec{Username: "nora", Account: "acct_larkspur", Waits: true})
+		if err != nil || u.HasPassword() || !u.CodeExpiresAt().IsZero() || code != (secret.Token{}) {
+			t.Errorf("CreateUser(waits) = %+v, %v, want neither a password nor a code", u, err)
+		}
+		_, err = g.RedeemUserCode(ctx, store.UserCodeUse{Username: "nora", Password: setByCode})
+		refused(t, "RedeemUserCode(no code)", err, record.ErrMismatch)
+		for _, password := range []string{"", "a wrong password"} {
+			_, err := g.AuthenticateUser(ctx, secret.Caller{}, "nora", password)
+			refused(t, "AuthenticateUser()", err, record.ErrMismatch)
+		}
 	})
 	for name, end := range map[string]func(t *testing.T, g grant){
 		"a_newer_code":   func(t *testing.T, g grant) { g.userCode(t) },
@@ -162,9 +191,9 @@ func TestUserCode(t *testing.T) {
 	t.Run("none_is_made_for_a_disabled_or_unknown_user", func(t *testing.T) {
 		g := parallelGrant(t)
 		must.Get(g.DisableUser(ctx, "mara"))(t)
-		_, _, err := g.CreateUserCode(ctx, "mara")
+		_, _, err := g.CreateUserCode(ctx, "mara", 0)
 		refused(t, "CreateUserCode(disabled)", err, record.ErrDisabled)
-		_, _, err = g.CreateUserCode(ctx, "moira")
+		_, _, err = g.CreateUserCode(ctx, "moira", 0)
 		refused(t, "CreateUserCode(unknown)", err, record.ErrNotFound)
 	})
 }

@@ -79,7 +79,7 @@ var authorizationEnds = map[string]struct {
 		return err
 	}},
 	"a_password_is_set_by_code": {false, func(ctx context.Context, g grant) error {
-		_, code, err := g.CreateUserCode(ctx, "mara")
+		_, code, err := g.CreateUserCode(ctx, "mara", 0)
 		if err == nil {
 			_, err = g.RedeemUserCode(ctx, store.UserCodeUse{Username: "mara", Code: code, Password: "another correct horse battery"})
 		}

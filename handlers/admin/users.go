@@ -85,15 +85,18 @@ var userForms = []api.Form{
 		{"username", "string!", "Their name; RFC 8265 compares names without case."},
 		{"account", "string!", "The account that they act for; it must exist."},
 		{"password", "string", "Their first password, 12 to 1,024 bytes."},
-		{"code", "boolean", "Whether to make a code; not together with password.", `"default":true`},
+		{"code", "boolean", "Whether to make a code; not together with password. Without either, the user waits for a code.", `"default":true`},
+		codeLifetimeMember,
 	}},
 	{Name: "NewUser", Does: "A user who was just created.", Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","account":"acct_larkspur","disabled":false,"operator":false,"has_password":false,"created_at":1780315200,"code_expires_at":1780401600,"code":"k7q2m-8xw4c-1tz9r-0hv5n","expires_at":1780401600,"url":"https://pay.example/new-password"}`,
 		Members: append(slices.Clone(userForm.Members), codeMembers...)},
 	{Name: "UserRename", Does: "A new name.", Closed: true, Example: `{"username":"odile.larkspur"}`, Members: []api.FormMember{{"username", "string!", "The new name."}}},
-	{Name: "CodeCreation", Does: "A code.", Closed: true, Example: `{}`, Members: []api.FormMember{}},
+	{Name: "CodeCreation", Does: "A code.", Closed: true, Example: `{"code_expires_in":604800}`, Members: []api.FormMember{codeLifetimeMember}},
 	{Name: "UserCode", Does: "A code with which a user sets a password, once. It replaces an earlier one.", Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","code":"k7q2m-8xw4c-1tz9r-0hv5n","expires_at":1780401600,"url":"https://pay.example/new-password"}`,
 		Members: append([]api.FormMember{{"user_id", "string!", "The user's id."}, {"username", "string!", "The user's name."}}, codeMembers...)},
 }
+
+var codeLifetimeMember = api.FormMember{"code_expires_in", "integer", "How many seconds the code can be used.", `"minimum":3600,"maximum":1209600,"default":86400`}
 
 var codeMembers = []api.FormMember{
 	{"code", "string", "The code, which no other answer shows."},
@@ -152,7 +155,7 @@ type AdminUserCode struct {
 
 // createUser is POST /users.
 func createUser(c *call) error {
-	m, err := c.read([]string{"username", "account", "password", "code"}, "operator")
+	m, err := c.read([]string{"username", "account", "password", "code", "code_expires_in"}, "operator")
 	if err != nil {
 		return err
 	}
@@ -169,9 +172,16 @@ func createUser(c *call) error {
 	}
 	if m.Given("code") {
 		spec.Code = m.Flag("code")
-		if m.Given("password") {
-			m.Refuse("code", "and `password` exclude each other.")
+		spec.Waits = !spec.Code
+	}
+	spec.CodeLifetime = codeLifetime(m)
+	for _, name := range []string{"code", "code_expires_in"} {
+		if m.Given(name) && m.Given("password") {
+			m.Refuse(name, "cannot be sent with password.")
 		}
+	}
+	if m.Given("code_expires_in") && spec.Waits {
+		m.Refuse("code_expires_in", "needs a code; leave out code.")
 	}
 	if err := m.Err(); err != nil {
 		return err
@@ -189,6 +199,12 @@ func createUser(c *call) error {
 		made.Code, made.ExpiresAt, made.URL = code.Reveal(), u.CodeExpiresAt().Unix(), c.codeURL()
 	}
 	return c.sendVersion(http.StatusCreated, u.Revision, made)
+}
+
+// codeLifetime reads how long a code can be used.
+func codeLifetime(m *api.Members) time.Duration {
+	const most, least = store.UserCodeLifetimeMax / time.Second, store.UserCodeLifetimeMin / time.Second
+	return time.Duration(m.Seconds("code_expires_in", 0, int64(least), int64(most))) * time.Second
 }
 
 // hashing is in whose turn a password is hashed.
@@ -302,7 +318,12 @@ func demoteUser(c *call) error { return c.onUser(unguarded(c.s.site.Store.Demote
 
 // createUserCode is POST /users/:user_id/code.
 func createUserCode(c *call) error {
-	if err := c.readNone(); err != nil {
+	m, err := c.read([]string{"code_expires_in"})
+	if err != nil {
+		return err
+	}
+	lifetime := codeLifetime(m)
+	if err := m.Err(); err != nil {
 		return err
 	}
 	id, err := c.userID()
@@ -311,7 +332,7 @@ func createUserCode(c *call) error {
 	}
 	guard := c.guard()
 	guard.User = c.mayRecover
-	u, code, err := c.s.site.Store.CreateUserCode(c.ctx(), id, guard)
+	u, code, err := c.s.site.Store.CreateUserCode(c.ctx(), id, lifetime, guard)
 	if err != nil {
 		return c.userProblem(err, id)
 	}

@@ -119,16 +119,16 @@ func (m *Members) Texts(name string) []string {
 	return list
 }
 
-// Seconds returns a member that must be a whole number up to most, or other if it is
+// Seconds returns a member that must be a whole number from least to most, or other if it is
 // absent or null.
-func (m *Members) Seconds(name string, other, most int64) int64 {
+func (m *Members) Seconds(name string, other, least, most int64) int64 {
 	v, _ := m.Member(name)
 	if v.Kind() == snapshot.Null {
 		return other
 	}
 	n, err := strconv.ParseInt(v.String(), 10, 64)
-	if v.Kind() != snapshot.Number || err != nil || n < 0 || n > most {
-		m.Refuse(name, "must be a whole number of seconds from 0 to %d.", most)
+	if v.Kind() != snapshot.Number || err != nil || n < least || n > most {
+		m.Refuse(name, "must be a whole number of seconds from %d to %d.", least, most)
 	}
 	return n
 }

@@ -209,7 +209,7 @@ func rotateWebhook(c *webhookCall) error {
 	if err != nil {
 		return err
 	}
-	overlap, own := m.Seconds("overlap", webhookOverlapDefault, webhookOverlapMax), m.secret()
+	overlap, own := m.Seconds("overlap", webhookOverlapDefault, 0, webhookOverlapMax), m.secret()
 	if err := m.Err(); err != nil {
 		return err
 	}

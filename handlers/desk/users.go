@@ -157,7 +157,7 @@ func (s *Server) userCode(v *visit) error {
 		return err
 	}
 	return v.makeOnce(func() (done onceDone, err error) {
-		u, code, err := s.site.Store.CreateUserCode(v.ctx, u.Username)
+		u, code, err := s.site.Store.CreateUserCode(v.ctx, u.Username, 0)
 		if errors.Is(err, record.ErrDisabled) {
 			return done, web.NewProblem(http.StatusConflict, "conflict", "The user is disabled. Enable the user first.").Because(err)
 		}
