@@ -86,7 +86,7 @@ func NewPassword(p NewPasswordProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Set your password</h1><p class=\"lead\">With the code that you were given. It works once, for 24 hours.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Set your password</h1><p class=\"lead\">With the code that you were given. It works once, for a limited time.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
