@@ -56,7 +56,7 @@ them to a new file, one JSON object per line.`,
 		if err := checkCodeExpires(expires); err != nil {
 			return err
 		}
-		asked := map[string]any{"code_expires_in": int64(time.Duration(expires)/time.Second)}
+		asked := map[string]any{"code_expires_in": int64(time.Duration(expires) / time.Second)}
 		if all {
 			return p.codesForAll(ctx, asked, out)
 		}
