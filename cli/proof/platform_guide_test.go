@@ -174,7 +174,6 @@ func (g *platformGuide) isInvited() {
 	}
 }
 
-
 func (g *platformGuide) signIn() screen {
 	g.Helper()
 	v := newVisitor(g.T)
