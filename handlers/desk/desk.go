@@ -142,6 +142,7 @@ func (s *Server) routes() http.Handler {
 
 	r.get("/desk/users", s.users)
 	r.get("/desk/new-user", s.newUser)
+	r.get("/desk/accounts", s.accounts)
 	r.post("/desk/users", s.createUser)
 	r.get("/desk/users/:id", s.user)
 	r.deed("/desk/users/:id/code", priceOfUserCode, s.userCode)

@@ -27,7 +27,7 @@ func (s *Server) users(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := views.UsersProps{NewURL: newUserPath}
+	p := views.UsersProps{NewURL: newUserPath, AccountsURL: accountsPath}
 	if len(users) > deskPageSize {
 		users = users[:deskPageSize]
 		p.Older = usersPath + "?after=" + api.Escaped(users[deskPageSize-1].Canonical)
