@@ -12,7 +12,9 @@ type UsersProps struct {
 	Frame
 	Users  []ListedUser
 	NewURL string // of the page that creates one
-	Older  string // address of the next page; may be empty
+
+	AccountsURL string // of the list of accounts
+	Older       string // address of the next page; may be empty
 }
 
 // A ListedUser is a user in a list.
@@ -84,7 +86,7 @@ func Users(p UsersProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "users", title: "Users", links: []Link{{Label: "Create a user", Href: p.NewURL}}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "users", title: "Users", links: []Link{{Label: "Create a user", Href: p.NewURL}, {Label: "Accounts", Href: p.AccountsURL}}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
