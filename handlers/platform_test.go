@@ -320,6 +320,31 @@ func TestActingIsRefusedInOrder(t *testing.T) {
 	}
 }
 
+// Promise (Platform §4, §5): a header that names another account leaves a line with who sent it, and
+// never with the account that it names
+func TestAccountMismatchIsAudited(t *testing.T) {
+	h := parallelHouse(t)
+	p := actsForAll(t, h)
+	user, bound := h.pair(t).AccessToken, p.access(t, "account", h.account)
+	for access, want := range map[string]store.AuditLine{
+		user:  {ClientID: h.client.ID, UserID: h.user.Subject()},
+		bound: {By: store.By{Actor: store.Actor{ClientID: p.client.ID, ClientName: p.client.Name}}},
+	} {
+		before := len(h.audited(t, "account_mismatch"))
+		wantError(t, h.call(t, access, "GET", apiPath, "", actingFor("acct_never")), http.StatusForbidden, "account_mismatch")
+		lines := h.audited(t, "account_mismatch")
+		if len(lines) != before+1 {
+			t.Errorf("%d lines, want one more than %d", len(lines), before)
+			continue
+		}
+		line := lines[len(lines)-1]
+		if line.What != store.AuditRefused || line.UserID != want.UserID || want.ClientID != "" && line.ClientID != want.ClientID ||
+			want.Actor.ClientID != "" && line.Actor.ClientID != want.Actor.ClientID || line.AccountID == "acct_never" {
+			t.Errorf("the line is %+v, want %+v", line, want)
+		}
+	}
+}
+
 // drawnIDs are ids that the server draws.
 var drawnIDs = regexp.MustCompile(`(evt|wep|whsec|tollhouse)_[0-9A-Za-z+/=]+`)
 
