@@ -15,7 +15,7 @@ func TestMemoryOfAPlatformClient(t *testing.T) {
 	share := l.pools[AnswerBudget].size / accountPart
 	lease := func(p store.Principal) *Lease {
 		facts := &RequestFacts{Lease: Lease{load: l, connection: noConnection{}}}
-		NotePrincipal(context.WithValue(t.Context(), factsKey, facts), &p)
+		NotePrincipal(context.WithValue(t.Context(), store.RequestKey, facts), &p)
 		return &facts.Lease
 	}
 	acting := func(account string) *Lease {
