@@ -27,6 +27,8 @@ func (h *devHouse) bearerStatus(t *testing.T, token string) int {
 	return h.get(t, apiPath, header("Authorization", "Bearer "+token)).StatusCode
 }
 
+// Promise (Platform §8, §16): dev has a platform client; a platform scope at /_dev/tokens needs such a
+// client, and "all" is the five data scopes there too
 func TestDevTokens(t *testing.T) {
 	t.Parallel()
 	h := newMakingHouse(t)
@@ -65,6 +67,24 @@ func TestDevTokens(t *testing.T) {
 		wantPair(t, h.token(t, h.refreshForm(made["refresh_token"].(string))))
 		made = mint(t, `{"expires_in":0,"refresh_expires_in":0}`)
 		wantTokenError(t, h.token(t, h.refreshForm(made["refresh_token"].(string))), http.StatusBadRequest, "invalid_grant")
+	})
+	t.Run("of_a_platform_client", func(t *testing.T) {
+		p := newPlatform(t, h.house, "accounts:act", "audit:read", "events:read")
+		made := mint(t, `{"client_id":"`+p.client.ID+`","access_token":"platform-token"}`)
+		if _, refreshes := made["refresh_token"]; refreshes || made["scope"] != "events:read accounts:act audit:read" {
+			t.Errorf("answer %v, want the client's scopes and no refresh token", made)
+		}
+		wantStatus(t, h.call(t, "platform-token", "GET", apiPath, "", actingFor("acct_larkspur")), http.StatusOK)
+		for _, scope := range []string{"audit:read", "events:read accounts:act"} {
+			wantError(t, h.ask(t, "POST", "/_dev/tokens", `{"scope":"`+scope+`"}`), http.StatusBadRequest, "invalid_scope")
+		}
+		for _, member := range []string{"username", "refresh_token"} {
+			fault := h.ask(t, "POST", "/_dev/tokens", `{"client_id":"`+p.client.ID+`","`+member+`":"mara"}`)
+			wantError(t, fault, http.StatusBadRequest, "invalid_request")
+		}
+		if unstated := mint(t, ""); unstated["scope"] != nil || h.call(t, unstated["access_token"].(string), "GET", apiPath, "").StatusCode != http.StatusOK {
+			t.Errorf("of the first client: %v, want no scope", unstated)
+		}
 	})
 	t.Run("have_texts_of_the_callers_own", func(t *testing.T) {
 		made := mint(t, `{"access_token":"mine","refresh_token":"my-refresh"}`)
