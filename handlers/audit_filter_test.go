@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"tollhouse/handlers/admin"
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
@@ -165,22 +166,6 @@ func TestAuditSaysWhoDidItAndToWhat(t *testing.T) {
 	if want := []string{"olga", "", "Former back office (deleted)", "Back office"}; !slices.Equal(cells, want) {
 		t.Errorf("the desk shows that mara was changed by %q, want %q", cells, want)
 	}
-
-	h.server.API.AuditRefused(t.Context(), store.Principal{ClientID: backOffice.ID, ClientName: backOffice.Name}, "protected")
-	h.server.API.AuditRefused(t.Context(), store.Principal{ClientID: h.client.ID, ClientName: h.client.Name, UserID: h.user.Subject(), Account: h.account}, "account_mismatch")
-	refused := h.auditOf(t, "what=refused")
-	if len(refused) != 2 {
-		t.Fatalf("the refusals are %+v, want two", refused)
-	}
-	if l := refused[0]; l.Reason != "protected" || l.ActorClientID != backOffice.ID || l.ClientID+l.UserID != "" {
-		t.Errorf("the refusal of a platform client is %+v", l)
-	}
-	if l := refused[1]; l.Reason != "account_mismatch" || l.ActorClientID != h.client.ID || l.ClientID != h.client.ID || l.UserID != h.user.Subject() {
-		t.Errorf("the refusal of a user's token is %+v", l)
-	}
-	if found := h.auditOf(t, "what=refused&account="+h.account); len(found) != 1 || found[0].ID != refused[1].ID {
-		t.Errorf("the filter for an account finds %+v", found)
-	}
 }
 
 // TestAuditOfActing: what a platform client does for an account has its name, and who names the
@@ -198,19 +183,31 @@ func TestAuditOfActing(t *testing.T) {
 	if last := acted[len(acted)-1]; last.What != store.AuditWebhook || last.Actor.ClientID != p.client.ID || last.Actor.ClientName != p.client.Name || last.AccountID != h.account {
 		t.Errorf("the line of an endpoint that a platform client made is %+v", last)
 	}
-	user, job := h.pair(t).AccessToken, p.access(t, "account", h.account, "scope", "events:read")
+	manager, other := newPlatform(t, h, "accounts:read", "clients:write"), newPlatform(t, h, "accounts:read")
+	user, job, manages := h.pair(t).AccessToken, p.access(t, "account", h.account, "scope", "events:read"), manager.access(t)
 	refused := h.recorded(t, func() {
 		for _, access := range []string{user, job} {
 			wantError(t, h.call(t, access, "GET", apiPath, "", actingFor("acct_other")), http.StatusForbidden, "account_mismatch")
+			wantError(t, h.call(t, access, "GET", web.PlatformPath+"/accounts", ""), http.StatusForbidden, "insufficient_scope")
 		}
+		wantError(t, h.call(t, manages, "POST", web.PlatformPath+"/clients/"+other.client.ID+"/rotate-secret", ""), http.StatusForbidden, "protected")
 		wantError(t, h.call(t, job, "GET", "/api/resources/customer", ""), http.StatusForbidden, "insufficient_scope")
 	})
-	if len(refused) != 2 {
-		t.Fatalf("the refusals are %+v, want those of account_mismatch", refused)
+	var got [][4]string
+	for _, l := range refused {
+		if l.What == store.AuditRefused && l.Source != "" && l.RequestID != "" {
+			got = append(got, [4]string{l.Reason, l.Actor.ClientID, l.ClientID, l.UserID})
+		}
 	}
-	for i, want := range []store.AuditLine{{ClientID: h.client.ID, UserID: h.user.Subject(), By: store.By{Actor: store.Actor{ClientID: h.client.ID}}}, {By: store.By{Actor: store.Actor{ClientID: p.client.ID}}}} {
-		if l := refused[i]; l.What != store.AuditRefused || l.Reason != "account_mismatch" || l.ClientID != want.ClientID || l.UserID != want.UserID || l.Actor.ClientID != want.Actor.ClientID || l.Source == "" {
-			t.Errorf("line %d is %+v, want %+v", i, l, want)
+	if want := [][4]string{
+		{"account_mismatch", h.client.ID, h.client.ID, h.user.Subject()}, {"insufficient_scope", h.client.ID, h.client.ID, h.user.Subject()},
+		{"account_mismatch", p.client.ID}, {"insufficient_scope", p.client.ID}, {"protected", manager.client.ID},
+	}; !slices.Equal(got, want) {
+		t.Errorf("the refusals are %q, want %q", got, want)
+	}
+	for query, want := range map[string]int{"account=" + h.account: 2, "client=" + p.client.ID: 2, "client=" + h.client.ID: 2} {
+		if found := h.auditOf(t, "what=refused&"+query); len(found) != want {
+			t.Errorf("%s finds %+v, want %d lines", query, found, want)
 		}
 	}
 }
