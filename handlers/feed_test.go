@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
@@ -365,4 +367,49 @@ func TestWebhookOfAllAccounts(t *testing.T) {
 	if w := a.get(api.WebhooksPath+"/"+id, token); w.Code != http.StatusNotFound {
 		t.Errorf("a token of an account finds it: %d %s", w.Code, w.Body)
 	}
+}
+
+// Promise (Platform §6): the feed needs accounts:act and events:read; a token for one account, of a
+// user or with one of the two alone is 403, and its readers count among the client's 64
+func TestFeedByPlatformClients(t *testing.T) {
+	a := feedAPI(t)
+	l := listenLive(t, a)
+	a.record(t, "acct_a", "plan.created", "r1")
+	token := func(account string, scopes ...string) string {
+		c, _ := a.Client(t, storetest.Platform(scopes...))
+		scope := c.Scope
+		if account != "" {
+			scope = store.ScopeEventsRead
+		}
+		return must.Get(a.IssueForClient(t.Context(), store.By{}, c, account, scope))(t).AccessToken.Reveal()
+	}
+	both := token("", "accounts:act", "events:read")
+	const path = api.FeedPath + "?after=start"
+	get := func(path, token string, headers ...string) answer { // from this machine: elsewhere there is no such address
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:40000"
+		r.Header.Set("Authorization", "Bearer "+token)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		a.server.Public().ServeHTTP(w, r)
+		return answer{w}
+	}
+	if w := get(path, both); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"owner":"acct_a"`) {
+		t.Errorf("the feed = %d %s", w.Code, w.Body)
+	}
+	for name, refused := range map[string]string{
+		"accounts:act": token("", "accounts:act"), "events:read": token("", "events:read"), "one account": token("acct_a", "accounts:act", "events:read"), "a user": a.token(t, "ann", "acct_a", store.ScopeUnstated),
+	} {
+		if w := get(path, refused); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "insufficient_scope") {
+			t.Errorf("%s alone: %d %s", name, w.Code, w.Body)
+		}
+	}
+	get(path, both, web.AccountHeader, "acct_a").fault(t, http.StatusBadRequest, "invalid_parameter", web.AccountHeader)
+	l.hold(t, 32, both, "acct_a")
+	for range 32 {
+		openStream(t, l.url+path, "Authorization", "Bearer "+both).ready(t)
+	}
+	get(path+"&wait=1", both).fault(t, http.StatusTooManyRequests, "too_many_requests", "")
 }
