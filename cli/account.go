@@ -19,7 +19,10 @@ func (p *program) accountCommand() *cobra.Command {
 A user belongs to one account, and the user's tokens give access to what that account owns.
 Users and events that name no account belong to the account default (in dev: acct_demo).`,
 	})
-	c.AddCommand(p.accountCreate(), p.accountList(), p.accountShow(), p.accountDelete())
+	c.AddCommand(p.accountCreate(), p.accountList(), p.accountShow(),
+		p.accountAbility("disable", "disable an account: its users cannot sign in, and its tokens and webhooks stop"),
+		p.accountAbility("enable", "enable an account again; old sign-ins and tokens stay revoked"),
+		p.accountAbility("revoke", "revoke all sign-ins and tokens of an account"), p.accountDelete())
 	return c
 }
 
@@ -44,9 +47,9 @@ func (p *program) accountList() *cobra.Command {
 		Short: "list the accounts",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
-			t := p.NewTable("ACCOUNT", "NAME", "CREATED")
+			t := p.NewTable("ACCOUNT", "NAME", "DISABLED", "CREATED")
 			err := list(ctx, p, "account list", pathOf("accounts"), func(a admin.AdminAccount) {
-				t.Add(a.Account, cmp.Or(a.Name, "-"), term.ShowTime(a.CreatedAt))
+				t.Add(a.Account, cmp.Or(a.Name, "-"), term.YesNo(a.Disabled), term.ShowTime(a.CreatedAt))
 			})
 			if err != nil {
 				return err
@@ -77,7 +80,30 @@ func (p *program) withAccount(ctx context.Context, role string, n need, method, 
 	if p.JSON {
 		return p.PrintJSON(shown)
 	}
-	return p.PrintRows(term.Row{"account", shown.Account}, term.Row{"name", cmp.Or(shown.Name, "-")}, term.Row{"created", term.ShowTime(shown.CreatedAt)})
+	return p.PrintRows(term.Row{"account", shown.Account}, term.Row{"name", cmp.Or(shown.Name, "-")}, term.Row{"disabled", term.YesNo(shown.Disabled)}, term.Row{"created", term.ShowTime(shown.CreatedAt)})
+}
+
+// accountAbility is disable, enable or revoke.
+func (p *program) accountAbility(verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " ACCOUNT",
+		Short: short,
+		Args:  operands("an account id"),
+		RunE: p.doing(func(ctx context.Context, args []string) error {
+			var a admin.AdminAccount
+			err := p.manage(ctx, "account "+verb, needsData, func(c *adminClient) error {
+				return c.call(ctx, "POST", pathOf("accounts", args[0], verb), nil, &a)
+			})
+			if err != nil {
+				return err
+			}
+			did := pastOf(verb)
+			if verb == "revoke" {
+				did += " all tokens of"
+			}
+			return p.Done(a, "%s the account %s", did, a.Account)
+		}),
+	}
 }
 
 func (p *program) accountDelete() *cobra.Command {

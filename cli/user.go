@@ -17,7 +17,7 @@ import (
 
 func (p *program) userCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{Use: "user", Short: "manage the users who sign in"})
-	c.AddCommand(p.userCreate(), p.userList(), p.userShow(), p.userPasswd(), p.userCode(),
+	c.AddCommand(p.userCreate(), p.userList(), p.userShow(), p.userRename(), p.userPasswd(), p.userCode(),
 		p.userAbility("disable", "disable a user and revoke their sessions and tokens"),
 		p.userAbility("enable", "enable a user again; old sessions and tokens stay revoked"),
 		p.userAbility("promote", "make a user an operator, who may use the desk"),
@@ -79,14 +79,15 @@ func (p *program) userCreate() *cobra.Command {
 }
 
 func (p *program) userList() *cobra.Command {
-	return &cobra.Command{
+	var account string
+	c := &cobra.Command{
 		Use:   "list",
 		Short: "list the users",
 		Args:  operands(),
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			found := map[string]admin.AdminUser{} // by name; the server lists them by id
 			err := p.manage(ctx, "user list", needsData, func(a *adminClient) error {
-				return each(ctx, a, pathOf("users"), func(u admin.AdminUser) error {
+				return each(ctx, a, only(pathOf("users"), map[string]string{"account": account}), func(u admin.AdminUser) error {
 					name, err := store.CanonicalUsername(u.Username)
 					found[name] = u
 					return err
@@ -107,6 +108,27 @@ func (p *program) userList() *cobra.Command {
 				t.Add(u.Username, u.Account, u.UserID, term.YesNo(u.Disabled), term.YesNo(u.Operator))
 			}
 			return t.Flush()
+		}),
+	}
+	c.Flags().StringVar(&account, "account", "", "list only the users of this `account`")
+	nameVariables(c.Flags(), "")
+	return c
+}
+
+func (p *program) userRename() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rename NAME NEW",
+		Short: "give a user another name; id, sign-ins and tokens stay",
+		Args:  operands("a name", "the new name"),
+		RunE: p.doing(func(ctx context.Context, args []string) error {
+			var u admin.AdminUser
+			err := p.manage(ctx, "user rename", needsData, func(a *adminClient) error {
+				return a.ofUser(ctx, args[0], "PATCH", "", map[string]string{"username": args[1]}, &u)
+			})
+			if err != nil {
+				return err
+			}
+			return p.Done(u, "renamed the user %s to %s", args[0], u.Username)
 		}),
 	}
 }
