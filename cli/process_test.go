@@ -204,7 +204,7 @@ func TestReadyLine(t *testing.T) {
 	t.Run("dev", func(t *testing.T) {
 		t.Parallel()
 		line := readyOf(t, "dev")
-		if got, want := strings.Join(members(line), " "), common+" dev client_id client_secret redirect_uri username password account desk"; got != want {
+		if got, want := strings.Join(members(line), " "), common+" dev client_id client_secret redirect_uri username password account desk platform_client_id platform_client_secret"; got != want {
 			t.Errorf("members %s, want %s", got, want)
 		}
 	})

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"tollhouse/store/eventlog"
-	"tollhouse/store/kv/pgkv"
-	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -40,8 +38,7 @@ func appends(b *testing.B, engine string, kept time.Duration, writers int) store
 	const accounts, each = 1000, 16
 	f := storetest.OnDisk(b)
 	if engine == "in_postgres" {
-		db := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: pgtest.Start(b)}))(b)
-		f = storetest.Open(b, db, storetest.NewClock())
+		f = storetest.InPostgres(b)
 	}
 	ctx := context.Background()
 	must.Do(b, f.Events.SetFeed(ctx, kept))

@@ -40,6 +40,13 @@ func inTurnsOn(t testing.TB, dsn string) kv.DB {
 	}
 }
 
+// InPostgres returns an empty store in a database of its own.
+func InPostgres(t testing.TB) *Fixture {
+	t.Helper()
+	db := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: pgtest.Start(t)}))(t)
+	return Open(t, db, NewClock())
+}
+
 func (p *inTurns) next() *pgkv.DB {
 	if p.turns.Add(1)%2 == 0 {
 		return p.DB
