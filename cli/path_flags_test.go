@@ -34,7 +34,7 @@ func pathFlags() []string {
 
 func TestEveryFlagThatTakesAPathIsKnownAsOne(t *testing.T) {
 	t.Parallel()
-	named := regexp.MustCompile(`(^|-)(data|dir|file|cert|key|ca|logo|socket|binary)$`)
+	named := regexp.MustCompile(`(^|-)(data|dir|file|cert|key|ca|logo|out|socket|binary)$`)
 	var byName []string
 	everyFlag((&program{}).rootCommand(), func(f *pflag.Flag) {
 		if named.MatchString(f.Name) && f.Value.Type() == "string" && !slices.Contains(byName, f.Name) {
@@ -50,7 +50,7 @@ func TestEveryFlagThatTakesAPathIsKnownAsOne(t *testing.T) {
 // commandsWithPath give each flag that takes a path a command that has it.
 var commandsWithPath = map[string][]string{
 	"acme-ca": {"serve"}, "admin-socket": {"serve"}, "backup-dir": {"serve", "--backup-every", "1h"}, "binary": {"print", "systemd"},
-	"data": {"serve"}, "key-file": {"serve"}, "logo": {"dev"}, "password-file": {"user", "create", "alice"}, "secret-file": {"webhook", "create", "--url", "https://hooks.example/"},
+	"data": {"serve"}, "key-file": {"serve"}, "logo": {"dev"}, "out": {"user", "code", "--all-without-password"}, "password-file": {"user", "create", "alice"}, "secret-file": {"webhook", "create", "--url", "https://hooks.example/"},
 	"seed-file": {"dev"}, "store-file": {"serve"}, "tls-cert": {"serve"}, "tls-key": {"serve"}, "token-file": {"token", "inspect"},
 	"webhook-ca": {"serve"}, "webhook-proxy-file": {"serve"},
 }
