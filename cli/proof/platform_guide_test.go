@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"tollhouse/cli/term"
 	"tollhouse/store/storetest/must"
 )
 
@@ -91,12 +90,12 @@ func (g *platformGuide) replaced(text string) string {
 	var quoted []string
 	for _, arg := range where {
 		if !strings.HasPrefix(arg, "--") {
-			arg = term.ShellQuote(arg)
+			arg = "'" + arg + "'" // no directory of a test has a quote in its name
 		}
 		quoted = append(quoted, arg)
 	}
 	return strings.NewReplacer("https://pay.example", g.s.base, "smtp://mail.example", "smtp://"+g.mail.at,
-		"--data /var/lib/tollhouse", strings.Join(quoted, " "), "tollhouse client", term.ShellQuote(program(g.T))+" client").Replace(text)
+		"--data /var/lib/tollhouse", strings.Join(quoted, " "), "tollhouse client", "'"+program(g.T)+"' client").Replace(text)
 }
 
 // block returns the one block that contains words.
