@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -179,6 +180,7 @@ func (p *program) namesOf(things namedThings) cobra.CompletionFunc {
 			}
 			query.Set("after", page.Next)
 		}
+		slices.Sort(names)
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }

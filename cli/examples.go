@@ -9,10 +9,13 @@ import (
 // examples are command lines for commands whose help text has none. A test parses
 // each of them.
 var examples = map[string]string{
-	"account create": `tollhouse account create larkspur --name "Larkspur Bookkeeping"`,
-	"account delete": `tollhouse account delete larkspur`,
-	"account list":   `tollhouse account list --json`,
-	"account show":   `tollhouse account show larkspur`,
+	"account create":  `tollhouse account create larkspur --name "Larkspur Bookkeeping"`,
+	"account delete":  `tollhouse account delete larkspur`,
+	"account disable": `tollhouse account disable larkspur`,
+	"account enable":  `tollhouse account enable larkspur`,
+	"account list":    `tollhouse account list --json`,
+	"account revoke":  `tollhouse account revoke larkspur`,
+	"account show":    `tollhouse account show larkspur`,
 	"audit": `tollhouse audit --follow
 tollhouse audit --json | grep refresh_reused`,
 	"backup": `tollhouse backup /var/backups/tollhouse.backup --data /var/lib/tollhouse
@@ -79,6 +82,7 @@ tollhouse user create harriet --password-file /run/secrets/harriet`,
 	"user list":    `tollhouse user list --json`,
 	"user passwd":  `tollhouse user passwd harriet`,
 	"user promote": `tollhouse user promote harriet`,
+	"user rename":  `tollhouse user rename harriet hattie`,
 	"user show":    `tollhouse user show harriet`,
 	"version":      `tollhouse version --json`,
 	"webhook create": `tollhouse webhook create --url https://books.example/hook --account larkspur --type 'customer.*'
