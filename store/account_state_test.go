@@ -19,8 +19,8 @@ import (
 func TestDisabledAccount(t *testing.T) {
 	onShared(t, func(t *testing.T, a, b grant) {
 		ctx := t.Context()
-		olga := a.User(t, "olga", "acct_larkspur")
-		olga = must.Get(a.PromoteUser(ctx, "olga"))(t)
+		a.User(t, "olga", "acct_larkspur")
+		olga := must.Get(a.PromoteUser(ctx, "olga"))(t)
 		ofOperator, _, err := a.CreateSession(ctx, store.By{}, olga, secret.Token{}, "")
 		must.Do(t, err)
 		session := a.signIn(t, secret.Token{})
