@@ -196,7 +196,7 @@ func TestAuthorizeRefusals(t *testing.T) {
 		{"response_mode_of_JARM", h.authURL("response_mode", "query.jwt"), "invalid_request", "response_mode"},
 		{"response_mode_twice", h.authURL("response_mode", "query") + "&response_mode=query", "invalid_request", "response_mode"},
 		{"unknown_scope", h.authURL("scope", "events:read admin"), "invalid_scope", "Unknown scope admin."},
-		{"scope_that_the_client_may_not_have", h.authURL("client_id", narrow.ID, "scope", "events:read resources:write"), "invalid_scope", "may not have the scope resources:write."},
+		{"scope_that_the_client_may_not_have", h.authURL("client_id", narrow.ID, "scope", "events:read resources:write"), "invalid_scope", "does not have the scope resources:write."},
 		{"scope_with_a_tab", h.authURL("scope", "events:read\tresources:read"), "invalid_scope", "scope"},
 		{"response_type_twice", h.authURL() + "&response_type=code", "invalid_request", "response_type"},
 		{"scope_twice", h.authURL("scope", "events:read") + "&scope=events:read", "invalid_request", "scope"},

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -165,9 +166,28 @@ func TestCodesByPlatformClients(t *testing.T) {
 			t.Errorf("%q, want %s named", description, scope)
 		}
 	}
+	t.Run("by_the_scopes_of_now", func(t *testing.T) {
+		p := newPlatform(t, h, "users:write", "users:recover")
+		narrowed := func(r *http.Request) {
+			r.Body = io.NopCloser(io.MultiReader(readBy(func() {
+				must.Get(h.UpdateClient(t.Context(), p.client.ID, store.ClientChange{Scopes: &[]string{"users:write"}}))(t)
+			}), r.Body))
+		}
+		a := h.call(t, p.access(t), "POST", "/api/platform/users/"+on.user+"/code", "{}", narrowed)
+		wantError(t, a, http.StatusForbidden, "insufficient_scope")
+	})
+	null := shownTo(t, h.call(t, writes, "POST", "/api/platform/users", `{"username":"nora","account":"`+on.account+`","code":null,"password":null}`), http.StatusCreated)
+	if null["code"] == nil {
+		t.Errorf("null is not absent: %v", null)
+	}
 	wantStatus(t, h.call(t, writes, "POST", "/api/platform/users/"+on.invited+"/disable", ""), http.StatusOK)
 	wantError(t, code(writes, on.invited), http.StatusConflict, "conflict")
 }
+
+// readBy is an empty reader that calls a function.
+type readBy func()
+
+func (f readBy) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
 // everything is a platform client with every platform scope.
 func managesAll(t testing.TB, h *house) (p *platform, access string) {
@@ -276,6 +296,11 @@ func TestClientsThatGrantThemselvesAccess(t *testing.T) {
 				judge("rotate", send("POST", "/"+c.ID+"/rotate-secret", ""), tt.lacks)
 				judge("disable", send("POST", "/"+c.ID+"/disable", ""), "")
 				judge("enable", send("POST", "/"+c.ID+"/enable", ""), tt.lacks)
+			}
+			if tt.lacks != "" {
+				for _, account := range []string{"acct_x", "acct_never"} { // which of them exists stays unknown
+					judge("bind it to "+account, send("PATCH", "/"+consented.ID, `{"grants":["client_credentials"],"redirect_uris":[],"account":"`+account+`"}`), tt.lacks)
+				}
 			}
 			if tt.lacks == "" {
 				judge("POST without scopes is all of them", send("POST", "", unstated), "resources:write")
@@ -392,6 +417,9 @@ func TestPlatformRefusals(t *testing.T) {
 		{"GET", "/accounts?limit=1001", "", 400, "invalid_parameter"},
 		{"GET", "/accounts?limit=1&limit=2", "", 400, "duplicate_parameter"},
 		{"GET", "/accounts?after=", "", 400, "invalid_parameter"},
+		{"GET", "/accounts?after=a%00b", "", 400, "invalid_parameter"},
+		{"GET", "/clients?after=%00", "", 400, "invalid_parameter"},
+		{"GET", "/users?account=%00", "", 400, "invalid_parameter"},
 		{"GET", "/accounts?name=a", "", 400, "unknown_parameter"},
 		{"GET", "/users?usernam=a", "", 400, "unknown_parameter"},
 		{"GET", "/audit?operator=olga", "", 400, "unknown_parameter"},

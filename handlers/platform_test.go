@@ -522,6 +522,8 @@ func TestTokenForOneAccount(t *testing.T) {
 			t.Errorf("%s: %s, want the param account", name, a.body)
 		}
 	}
+	inURL := func(r *http.Request) { r.URL.RawQuery = "account=" + h.account }
+	wantTokenError(t, h.token(t, p.form, inURL), http.StatusBadRequest, "invalid_request")
 	a := p.token(t, with(p.form, "account", h.account))
 	if !strings.Contains(a.body, `"scope":"events:read resources:read resources:write webhooks:read webhooks:write"`) || strings.Contains(a.body, "refresh_token") {
 		t.Errorf("%s, want the client's data scopes", a.body)

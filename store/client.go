@@ -254,6 +254,9 @@ func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next f
 			c.Generation++ // its tokens act for the account of before
 			ends = webhook.AuthorizationEnded
 		}
+		if err := guards.becomes(*c); err != nil { // before it could tell which accounts exist
+			return "", err
+		}
 		return ends, s.accountOf(tx, *c, guards)
 	})
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -265,7 +266,7 @@ func TestGuardSeesBothClients(t *testing.T) {
 	var seen []string
 	guard := store.Guard{Client: func(c store.Client) error { seen = append(seen, c.Name); return nil }}
 	must.Do(t, changesOfClient["update"](ctx, g.Store, g.client.ID, guard))
-	if !equal(seen, []string{g.client.Name, "New"}) {
+	if !equal(slices.Compact(seen), []string{g.client.Name, "New"}) {
 		t.Errorf("the guard saw %q", seen)
 	}
 	refusal := errors.New("too much")

@@ -395,6 +395,9 @@ func (s *Store) DemoteUser(ctx context.Context, user string) (User, error) {
 
 func (s *Store) setOperator(ctx context.Context, user, reason string, operator bool) (User, error) {
 	return s.changeUser(ctx, user, reason, nil, func(_ kv.Txn, u *User) error {
+		if operator && !u.Operator {
+			u.code = userCode{} // who could have a code made for a user may not become an operator by it
+		}
 		u.Operator = operator
 		return nil
 	})

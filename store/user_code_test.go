@@ -47,6 +47,15 @@ func TestUserCode(t *testing.T) {
 			refused(t, "CreateUser(with a code)", err, record.ErrExists)
 		})
 	})
+	t.Run("ends_when_its_user_becomes_an_operator", func(t *testing.T) {
+		g := parallelGrant(t)
+		code := g.userCode(t)
+		must.Get(g.PromoteUser(ctx, "mara"))(t)
+		refused(t, "redeem a code of before", g.redeemUserCode(code), record.ErrMismatch)
+		code = g.userCode(t)
+		must.Get(g.PromoteUser(ctx, "mara"))(t)
+		must.Do(t, g.redeemUserCode(code)) // the machine's own
+	})
 	t.Run("sets_the_password_once_and_ends_everything", func(t *testing.T) {
 		g := parallelGrant(t)
 		session, code := g.signIn(t, secret.Token{}), g.userCode(t)

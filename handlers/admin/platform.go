@@ -146,6 +146,7 @@ func (c *call) alive() error {
 	if err != nil {
 		return err
 	}
+	c.by = &by // its scopes may have changed
 	return c.of.judge(by)
 }
 
@@ -172,6 +173,9 @@ func (c *call) listed(filters []api.FormParam, ofMachine ...string) (values map[
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if values[name] == "" {
 			return nil, 0, web.InvalidParameter(name, "must not be empty.")
+		}
+		if strings.Contains(values[name], "\x00") {
+			return nil, 0, web.InvalidParameter(name, "must not have a NUL.")
 		}
 	}
 	return values, limit, nil

@@ -24,7 +24,7 @@ func (s *Server) MountPlatform(r *web.Router) {
 
 // AtPlatform refuses what no platform client sends, before the token is read: a request from
 // elsewhere, which gets what any unknown address gets, and one that a browser sends for a page,
-// ours included. A platform's secret never belongs into a browser.
+// ours included. A platform's secret never belongs in a browser.
 func (s *Server) AtPlatform(next *web.Router) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

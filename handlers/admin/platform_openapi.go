@@ -35,7 +35,7 @@ var platformRefusals = []api.Refusal{
 	{Status: 406, Name: "NotAcceptable", Code: "not_acceptable", Does: "Accept allows none of the available types."},
 	{Status: 409, Name: "Conflict", Code: "conflict", Does: "Its state forbids it; exists: the name is taken; limit_reached: there are as many as there may be."},
 	{Status: 410, Name: "CursorExpired", Code: "cursor_expired", Does: "Events behind the cursor were removed because they are past their time; oldestAvailable is where to go on."},
-	{Status: 412, Name: "PreconditionFailed", Code: "precondition_failed", Does: "It does not meet If-Match."},
+	{Status: 412, Name: "PreconditionFailed", Code: "precondition_failed", Does: "It does not meet If-Match or If-None-Match."},
 	{Status: 413, Name: "TooLarge", Code: "too_large", Does: "The body is too large."},
 	{Status: 414, Name: "UriTooLong", Code: "uri_too_long", Does: "The query is too long."},
 	{Status: 415, Name: "UnsupportedMediaType", Code: "unsupported_media_type", Does: "The body is not JSON."},
@@ -133,6 +133,9 @@ func (p platformCall) operation(examples map[string]string) api.Object {
 	if p.hasVersion() && p.method != http.MethodGet {
 		params = append(params, api.Object{"$ref": "#/components/parameters/ifMatch"})
 	}
+	if p.method == http.MethodPut {
+		params = append(params, api.Object{"$ref": "#/components/parameters/ifNoneMatch"})
+	}
 	if params != nil {
 		o["parameters"] = params
 	}
@@ -210,13 +213,18 @@ func PlatformOpenAPI(issuer, version string) []byte {
 				"Link":                 header("rel=next for the next page (RFC 8288).", "string", false),
 				"Tollhouse-Notice":     header("A cursor ahead of the server's clock.", "string", false),
 			},
-			"parameters": api.Object{"ifMatch": api.Object{
-				"name": "If-Match", "in": "header", "description": "The ETag that the record must have, or *.", "schema": api.KindSchema("string", "", ""), "example": `"7"`,
-			}},
+			"parameters": api.Object{
+				"ifMatch":     precondition("If-Match", "The ETag that the record must have, or *.", `"7"`),
+				"ifNoneMatch": precondition("If-None-Match", "With *, create only: an existing record is 412.", `*`),
+			},
 			"responses": api.Refusals(platformRefusals), "schemas": schemas,
 			"securitySchemes": api.Object{"bearer": api.Object{"type": "http", "scheme": "bearer", "description": "The access token of a platform client, in the Authorization header."}},
 		},
 	})
+}
+
+func precondition(header, does, example string) api.Object {
+	return api.Object{"name": header, "in": "header", "description": does, "schema": api.KindSchema("string", "", ""), "example": example}
 }
 
 var pathParam = regexp.MustCompile(`:([a-z_]+)`)

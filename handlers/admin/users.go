@@ -160,7 +160,7 @@ func createUser(c *call) error {
 		return err
 	}
 	spec := store.UserSpec{
-		Username: m.Text("username"), Account: m.Text("account"), Password: m.Text("password"), Code: !m.Given("password"),
+		Username: m.Text("username"), Account: m.Text("account"), Password: m.Text("password"), Code: !m.HasValue("password"),
 		Operator: m.Flag("operator"), Caller: c.hashing(),
 	}
 	switch {
@@ -170,17 +170,17 @@ func createUser(c *call) error {
 	default:
 		m.Refuse("account", "is missing.")
 	}
-	if m.Given("code") {
+	if m.HasValue("code") {
 		spec.Code = m.Flag("code")
 		spec.Waits = !spec.Code
 	}
 	spec.CodeLifetime = codeLifetime(m)
 	for _, name := range []string{"code", "code_expires_in"} {
-		if m.Given(name) && m.Given("password") {
+		if m.HasValue(name) && m.HasValue("password") {
 			m.Refuse(name, "cannot be sent with password.")
 		}
 	}
-	if m.Given("code_expires_in") && spec.Waits {
+	if m.HasValue("code_expires_in") && spec.Waits {
 		m.Refuse("code_expires_in", "needs a code; leave out code.")
 	}
 	if err := m.Err(); err != nil {
@@ -218,7 +218,7 @@ func (c *call) hashing() secret.Caller {
 // nameTaken refuses a name that another user has. A repeated creation learns which user it made,
 // but nobody learns of the users of another account.
 func (c *call) nameTaken(name, account string, cause error) error {
-	p := web.NewProblem(http.StatusConflict, "exists", "A user with this name already exists; user names ignore case.").On("username").Because(cause)
+	p := web.NewProblem(http.StatusConflict, "exists", "A user with this name already exists; user names ignore case. Choose another name.").On("username").Because(cause)
 	p.Extra = map[string]any{}
 	if c.isMachine() {
 		p.Description = fmt.Sprintf("User %q already exists; user names ignore case.", web.ShownName(name))
@@ -226,6 +226,9 @@ func (c *call) nameTaken(name, account string, cause error) error {
 	}
 	if u, err := c.s.site.Store.FindUser(c.ctx(), name); err == nil && u.Account == account {
 		p.Extra["user_id"] = u.Subject()
+		if !c.isMachine() {
+			p.Description = "This user already exists; user names ignore case. To invite the user again, ask for a new code."
+		}
 	}
 	return p
 }

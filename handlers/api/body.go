@@ -72,6 +72,12 @@ func (m *Members) Given(name string) bool {
 	return ok
 }
 
+// HasValue reports whether a member was sent with a value; null counts as absent.
+func (m *Members) HasValue(name string) bool {
+	v, _ := m.Member(name)
+	return v.Kind() != snapshot.Null
+}
+
 // Refuse keeps why a member is refused, unless another was before.
 func (m *Members) Refuse(name, format string, args ...any) {
 	if m.refused == nil {

@@ -157,7 +157,7 @@ func (s *Server) userCode(v *visit) error {
 		return err
 	}
 	return v.makeOnce(func() (done onceDone, err error) {
-		u, code, err := s.site.Store.CreateUserCode(v.ctx, u.Username, 0)
+		u, code, err := s.site.Store.CreateUserCode(v.ctx, u.Subject(), 0)
 		if errors.Is(err, record.ErrDisabled) {
 			return done, web.NewProblem(http.StatusConflict, "conflict", "The user is disabled. Enable the user first.").Because(err)
 		}
@@ -169,8 +169,9 @@ func (s *Server) userCode(v *visit) error {
 	})
 }
 
-// changeUser makes a change and leads to the user.
-func (v *visit) changeUser(done views.Done, notSelf bool, change func(name string) (store.User, error)) error {
+// changeUser makes a change and leads to the user. It goes by the id, since a name may have become
+// another user's.
+func (v *visit) changeUser(done views.Done, notSelf bool, change func(id string) (store.User, error)) error {
 	u, err := v.userOf()
 	if err != nil {
 		return err
@@ -178,26 +179,26 @@ func (v *visit) changeUser(done views.Done, notSelf bool, change func(name strin
 	if notSelf && v.isSelf(u) {
 		return web.NewProblem(http.StatusConflict, "conflict", "You cannot do this to yourself. Another operator can.")
 	}
-	if _, err := change(u.Username); err != nil {
+	if _, err := change(u.Subject()); err != nil {
 		return err
 	}
 	return v.finish(done, usersPath+"/"+u.Subject())
 }
 
 func (s *Server) disableUser(v *visit) error {
-	return v.changeUser(views.DoneUserDisabled, true, func(name string) (store.User, error) { return s.site.Store.DisableUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserDisabled, true, func(id string) (store.User, error) { return s.site.Store.DisableUser(v.ctx, id) })
 }
 
 func (s *Server) enableUser(v *visit) error {
-	return v.changeUser(views.DoneUserEnabled, false, func(name string) (store.User, error) { return s.site.Store.EnableUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserEnabled, false, func(id string) (store.User, error) { return s.site.Store.EnableUser(v.ctx, id) })
 }
 
 func (s *Server) promoteUser(v *visit) error {
-	return v.changeUser(views.DoneUserPromoted, false, func(name string) (store.User, error) { return s.site.Store.PromoteUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserPromoted, false, func(id string) (store.User, error) { return s.site.Store.PromoteUser(v.ctx, id) })
 }
 
 func (s *Server) demoteUser(v *visit) error {
-	return v.changeUser(views.DoneUserDemoted, true, func(name string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, name) })
+	return v.changeUser(views.DoneUserDemoted, true, func(id string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, id) })
 }
 
 // signOutUser is POST /desk/users/:id/sign-out. Tokens stay valid.

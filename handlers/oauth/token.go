@@ -65,6 +65,10 @@ func (s *Server) parseTokenRequest(w http.ResponseWriter, r *http.Request) (toke
 	if refused := p.RefuseRepeated(tokenParams...); refused != nil {
 		return tokenRequest{}, refused
 	}
+	if query, _ := web.ParseOAuthParams(r.URL.RawQuery); p.Value("grant_type") == "client_credentials" && len(query.All(accountParam)) > 0 {
+		// Overlooked, it would make a token for all accounts.
+		return tokenRequest{}, web.InvalidRequest("The parameter account must be in the body, not in the URL.").On(accountParam)
+	}
 	credentials, refused := parseClientCredentials(r, p, s.site.Testers)
 	if refused != nil {
 		return tokenRequest{}, refused

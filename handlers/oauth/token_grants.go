@@ -216,7 +216,7 @@ func GrantScope(client store.Client, text string) (store.Scope, error) {
 	}
 	scope, ok := client.GrantScope(asked)
 	if !ok {
-		return 0, web.InvalidScope("The client may not have the scope %s.", asked.Beyond(client.Scope))
+		return 0, web.InvalidScope("The client does not have the scope %s.", asked.Beyond(client.Scope))
 	}
 	return scope, nil
 }

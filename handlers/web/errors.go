@@ -197,7 +197,7 @@ func AsProblem(err error) *Problem {
 			"Only the machine may change an operator, a platform client, or a client that may introspect.").Because(err)
 	case errors.Is(err, record.ErrPrecondition):
 		return NewProblem(http.StatusPreconditionFailed, "precondition_failed",
-			"It does not meet If-Match; read it again and retry.").Because(err)
+			"It does not meet If-Match or If-None-Match; read it again and retry.").Because(err)
 	case errors.Is(err, store.ErrUnknownAccount):
 		return NewProblem(http.StatusNotFound, "unknown_account", "The account does not exist.").
 			On("account").Because(err)
