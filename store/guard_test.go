@@ -266,7 +266,8 @@ func TestGuardSeesBothClients(t *testing.T) {
 	var seen []string
 	guard := store.Guard{Client: func(c store.Client) error { seen = append(seen, c.Name); return nil }}
 	must.Do(t, changesOfClient["update"](ctx, g.Store, g.client.ID, guard))
-	if !equal(slices.Compact(seen), []string{g.client.Name, "New"}) {
+	// An engine may run the transaction again, and the last look may come twice.
+	if once := slices.Compact(seen); len(once)%2 != 0 || !equal(once[:2], []string{g.client.Name, "New"}) {
 		t.Errorf("the guard saw %q", seen)
 	}
 	refusal := errors.New("too much")
