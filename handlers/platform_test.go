@@ -468,6 +468,12 @@ func TestSourceAndLocationOfActing(t *testing.T) {
 			a := h.call(t, acts, "GET", apiPath, "", actingFor(h.account), header(name, value))
 			wantError(t, a, http.StatusBadRequest, "invalid_parameter")
 		}
+		for _, token := range []string{acts, bound} {
+			a := h.call(t, token, "PUT", "/api/resources/customer/guarded", `{}`, actingFor(h.account), header(name, "4111 1111 1111 1111"))
+			if wantError(t, a, http.StatusBadRequest, "sensitive_data"); strings.Contains(a.body, "4111") || !strings.Contains(a.body, name) {
+				t.Errorf("%s, want the header named and nothing repeated", a.body)
+			}
+		}
 		twice := func(r *http.Request) { r.Header[name] = []string{"a", "b"} }
 		wantError(t, h.call(t, acts, "GET", apiPath, "", actingFor(h.account), twice), http.StatusBadRequest, "invalid_parameter")
 		for _, access := range []string{h.pair(t).AccessToken, newJob(t, h).access(t)} {
@@ -543,7 +549,9 @@ func TestActingForADisabledAccount(t *testing.T) {
 	p := actsForAll(t, h)
 	all, one := p.access(t), p.access(t, "account", h.account)
 	user := h.pair(t)
+	hook := members(t, h.call(t, all, "POST", hooksPath, `{"url":"https://hooks.example/1"}`, actingFor(h.account)))["id"].(string)
 	must.Get(h.DisableAccount(t.Context(), h.account))(t)
+	wantError(t, h.call(t, all, "POST", hooksPath+"/"+hook+"/test", "", actingFor(h.account)), http.StatusConflict, "conflict")
 	if h.accessLives(t, user) {
 		t.Error("a token of a user lives")
 	}

@@ -9,6 +9,7 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
 )
 
 // A platform client acts for the account that the header Tollhouse-Account names, as a client
@@ -69,12 +70,29 @@ func (s *Server) authorize(r *http.Request, need store.Scope) (store.Principal, 
 		return p, web.InsufficientScope(need)
 	}
 	if !actsForAny {
-		return p, nil
+		return p, s.guardLabels(r, p, asked)
 	}
 	if asked.account == "" {
 		return p, web.NewProblem(http.StatusBadRequest, "account_required", "A platform client names the account in the header %s.", web.AccountHeader).On(web.AccountHeader)
 	}
-	return s.actFor(r.Context(), p, asked.account)
+	if p, err = s.actFor(r.Context(), p, asked.account); err != nil {
+		return p, err
+	}
+	return p, s.guardLabels(r, p, asked)
+}
+
+// guardLabels looks for card numbers and secrets in what will stand in events.
+func (s *Server) guardLabels(r *http.Request, p store.Principal, asked acting) error {
+	if asked.label == "" {
+		return nil
+	}
+	for _, name := range []string{web.SourceHeader, web.LocationHeader} {
+		err := s.site.Store.Events.CheckText(r.Context(), p.Account, "event", name, r.Header.Get(name))
+		if found := (*snapshot.Error)(nil); errors.As(err, &found) {
+			return web.DocumentProblem(found).Because(err)
+		}
+	}
+	return nil
 }
 
 func (s *Server) actFor(ctx context.Context, p store.Principal, account string) (store.Principal, error) {

@@ -236,8 +236,11 @@ func testWebhook(c *webhookCall) error {
 	return c.send(http.StatusOK, result)
 }
 
-// SendTest sends a test, unless there were too many.
+// SendTest sends a test, unless there were too many or the account is disabled.
 func (s *Server) SendTest(w http.ResponseWriter, r *http.Request, by webhook.By, e webhook.Endpoint) (WebhookTest, error) {
+	if !e.Stopped.IsZero() {
+		return WebhookTest{}, web.NewProblem(http.StatusConflict, "conflict", "The account is disabled, so nothing is sent for it. Enable it first.")
+	}
 	if s.Webhooks == nil {
 		return WebhookTest{}, web.NewProblem(http.StatusServiceUnavailable, "temporarily_unavailable", "This process sends no webhooks, so it cannot send a test.")
 	}

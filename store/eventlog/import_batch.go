@@ -23,7 +23,7 @@ type importBatch struct {
 
 func (l *Log) newImportBatch() *importBatch {
 	ofLine := 3 // log, type and resource lists
-	if !l.feedOff.Load() {
+	if !l.isFeedOff() {
 		ofLine++
 	}
 	return &importBatch{ofLine: ofLine, types: map[string]bool{}, resources: map[[2]string]bool{}, hours: map[uint32]struct{}{}}
