@@ -219,7 +219,7 @@ func TestServersAgree(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"lifetime", []string{"--access-ttl", "1h", "--retain", "30d"}, []string{"--access-ttl is 1h here, but 30m for the servers", "give --access-ttl 30m here"}},
+		{"lifetime", []string{"--access-ttl", "1h", "--retain", "30d"}, []string{"--access-ttl is 1h here, but 30m on the database's running servers", "give --access-ttl 30m here"}},
 		{"retention", []string{"--access-ttl", "30m"}, []string{"--retain is 0 here, but 30d"}},
 		{"the_first_that_differs_is_named", []string{"--access-ttl", "1h"}, []string{"--access-ttl is 1h here"}},
 		{"public_url", append([]string{"--public-url", "https://pay.example"}, agreed...), []string{"--public-url is https://pay.example here, but not set", "leave --public-url out"}},

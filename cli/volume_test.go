@@ -100,7 +100,7 @@ func TestVolumes(t *testing.T) {
 					t.Fatalf("serve: exit %d, %s", code, s.stderr.String())
 				}
 				log := s.stderr.String()
-				if !strings.Contains(log, `"data":"`+data+`"`) || strings.Contains(log, "are closed now") != (round > 0) {
+				if !strings.Contains(log, `"data":"`+data+`"`) || strings.Contains(log, "access is now removed") != (round > 0) {
 					t.Errorf("start %d: %s; want the directory named, and a warning after a mount", round, log)
 				}
 				if open, _ := modesBelow(t, data); len(open) > 0 {
@@ -131,7 +131,7 @@ func TestVolumes(t *testing.T) {
 			v.remount(t)
 		}
 		s := must.Get(startCommand(v.command("serve", "--data", v.path, "--listen", "127.0.0.1:0")))(t)
-		if code := s.end(); code != term.ExitOK || !strings.Contains(s.stderr.String(), "are closed now") {
+		if code := s.end(); code != term.ExitOK || !strings.Contains(s.stderr.String(), "access is now removed") {
 			t.Errorf("serve: exit %d, %s", code, s.stderr.String())
 		}
 		if open, all := modesBelow(t, v.path); len(open) > 0 || all < 8 {

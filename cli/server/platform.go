@@ -14,7 +14,7 @@ type platformFlags struct {
 
 func (f *platformFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.on, "platform", "on", "platform clients: on, or off to give them no token and refuse those they have")
-	flags.StringArrayVar(&f.from, "platform-from", nil, "`networks` from which platform clients can be used, separated by commas, or loopback (default everywhere)")
+	flags.StringArrayVar(&f.from, "platform-from", nil, "`networks` from which platform clients can be used, separated by commas, or loopback (default: any address)")
 }
 
 // parse returns nil if platform clients are off.
