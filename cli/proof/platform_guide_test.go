@@ -159,7 +159,7 @@ func TestPlatformGuide(t *testing.T) {
 func (g *platformGuide) isInvited() {
 	g.Helper()
 	mail := <-g.mail.mail
-	found := regexp.MustCompile(`(?s)at (http\S+)\nwith the code (\S+)\n`).FindStringSubmatch(mail)
+	found := regexp.MustCompile(`(?s)at (http\S+)\nwith the user name odile and the code (\S+)\n`).FindStringSubmatch(mail)
 	if found == nil || strings.Contains(found[1], found[2]) {
 		g.Fatalf("the mail is %q, want an address and a code", mail)
 	}

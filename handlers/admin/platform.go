@@ -174,7 +174,7 @@ func (c *call) listed(filters []api.FormParam, ofMachine ...string) (values map[
 		if values[name] == "" {
 			return nil, 0, web.InvalidParameter(name, "must not be empty.")
 		}
-		if strings.Contains(values[name], "\x00") {
+		if name == "after" && strings.Contains(values[name], "\x00") {
 			return nil, 0, web.InvalidParameter(name, "must not have a NUL.")
 		}
 	}

@@ -96,7 +96,7 @@ var userForms = []api.Form{
 		Members: append([]api.FormMember{{"user_id", "string!", "The user's id."}, {"username", "string!", "The user's name."}}, codeMembers...)},
 }
 
-var codeLifetimeMember = api.FormMember{"code_expires_in", "integer", "How many seconds the code can be used.", `"minimum":3600,"maximum":1209600,"default":86400`}
+var codeLifetimeMember = api.FormMember{"code_expires_in", "integer", "How many seconds the code can be used; a day if it is left out.", `"minimum":3600,"maximum":1209600`}
 
 var codeMembers = []api.FormMember{
 	{"code", "string", "The code, which no other answer shows."},
