@@ -17,7 +17,7 @@ import (
 // changes matches a command that changes files or ends processes.
 var changes = regexp.MustCompile(`\b(chmod|chown|chgrp|rm|mv|kill|echo|remove)\b`)
 
-// TestHintsLeaveTheMachineAlone: --data / and its like are typed by mistake. Whoever pastes
+// TestHintsLeaveTheMachineAlone: people type --data / or similar by mistake. Whoever pastes
 // the hint must not lock everybody out of a directory that is not ours.
 //
 // Promise (Commands and settings): without data each command makes a store and says so, or fails
