@@ -22,6 +22,7 @@ import (
 	"tollhouse/handlers/admin"
 	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/moving"
 )
 
 func (p *program) eventImport() *cobra.Command {
@@ -93,7 +94,7 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 		counter.r = buffered
 		return counter, closeFile, nil
 	}
-	unpacked, err := admin.NewGzipReader(buffered)
+	unpacked, err := moving.NewGzipReader(buffered)
 	counter.unpacked = &wholeLines{r: unpacked, err: err}
 	counter.r = counter.unpacked
 	return counter, closeFile, nil
@@ -157,7 +158,7 @@ type wholeLines struct {
 
 func (w *wholeLines) Read(b []byte) (int, error) {
 	for len(w.ready) == 0 {
-		if errors.Is(w.err, admin.ErrBrokenGzip) {
+		if errors.Is(w.err, moving.ErrBrokenGzip) {
 			w.broken.Store(true)
 			return 0, io.EOF
 		}

@@ -69,6 +69,8 @@ var importRules = []importRule{
 	{name: "webhook_knows_the_log_and_the_seam", from: []string{"store/webhook"}, never: []string{"tollhouse/"},
 		but: []string{"tollhouse/store/eventlog", "tollhouse/store/record", "tollhouse/store/kv", "tollhouse/store/secret", "tollhouse/store/snapshot"}},
 	{name: "target_knows_no_network", from: []string{"store/webhook/target"}, never: []string{"tollhouse/", "net"}, but: []string{"net/netip", "net/url"}},
+	{name: "moving_knows_no_store", from: []string{"store/moving"}, never: []string{"tollhouse/"},
+		but: []string{"tollhouse/store/eventlog", "tollhouse/store/snapshot", "tollhouse/store/spelling"}},
 	{name: "stats_know_the_log_and_the_seam", from: []string{"store/stats"}, never: []string{"tollhouse/"},
 		but: []string{"tollhouse/store/eventlog", "tollhouse/store/record", "tollhouse/store/kv", "tollhouse/store/stats"}},
 	{name: "history_knows_snapshots_and_ids_only", from: []string{"store/history"}, never: []string{"tollhouse/"},

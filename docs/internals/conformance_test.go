@@ -80,6 +80,8 @@ const outline = `
 ### Platform §6: the feed of all accounts
 ### Platform §7: own data
 ### Platform §8, §16: elsewhere, attacks
+## Moving in, and out
+### Platform §9: one file
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner

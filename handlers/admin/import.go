@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/moving"
 	"tollhouse/store/record"
 )
 
@@ -89,7 +88,7 @@ func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", api.AsNDJSON)
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
-	ir := importRun{importer: importer, w: w, controller: controller, lines: newLineReader(body), reportedMax: errorLinesMax}
+	ir := importRun{importer: importer, w: w, controller: controller, lines: moving.NewReader(body, eventlog.ImportLineSizeMax), reportedMax: errorLinesMax}
 	if q.options.DryRun {
 		ir.reportedMax = math.MaxInt
 	}
@@ -106,13 +105,19 @@ func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// IncompleteUpload is the code of a line from which on the file is missing.
+const IncompleteUpload = "incomplete_upload"
+
+// BrokenGzip describes a file with [moving.ErrBrokenGzip].
+const BrokenGzip = "The gzip file is cut off or damaged here; compress it again."
+
 // decompressed returns the body of an import. Its lines are bounded one by one.
 func decompressed(r *http.Request) (io.Reader, error) {
 	switch r.Header.Get("Content-Encoding") {
 	case "", "identity":
 		return r.Body, nil
 	case "gzip":
-		unpacked, err := NewGzipReader(r.Body)
+		unpacked, err := moving.NewGzipReader(r.Body)
 		if err != nil {
 			return nil, web.InvalidRequest("The body is not gzip, as its Content-Encoding says.").Because(err)
 		}
@@ -131,7 +136,7 @@ const (
 
 type importRun struct {
 	importer   *eventlog.Importer
-	lines      *lineReader
+	lines      *moving.Reader
 	w          io.Writer
 	controller *http.ResponseController
 	reported   int // refused lines reported, at most reportedMax
@@ -145,8 +150,7 @@ type importRun struct {
 
 func (ir *importRun) run(ctx context.Context) {
 	ir.reportedAt = time.Now()
-	head, _ := ir.lines.r.Peek(formatHead)
-	if format := formatOf(head); format != "" {
+	if format := ir.lines.Format(); format != "" {
 		ir.breakOff("invalid_json", 0, "The file is "+format+".")
 	}
 	for n := 1; !ir.importer.Stopped() && ir.broken == 0; n++ {
@@ -172,12 +176,15 @@ func (ir *importRun) run(ctx context.Context) {
 
 // step takes one line, or the end of the upload.
 func (ir *importRun) step(ctx context.Context) (refused []eventlog.LineError, more bool, err error) {
-	line, offset, err := ir.lines.next()
+	line, offset, err := ir.lines.Next()
+	if offset == 0 {
+		line = web.WithoutMark(line)
+	}
 	switch {
 	case err == nil:
 		refused, err = ir.importer.Add(ctx, line, offset)
 		return refused, true, err
-	case errors.Is(err, errLongLine):
+	case errors.Is(err, moving.ErrLongLine):
 		refused, err = ir.importer.Refuse(ctx, offset)
 		return refused, true, err
 	case errors.Is(err, io.EOF):
@@ -186,7 +193,7 @@ func (ir *importRun) step(ctx context.Context) (refused []eventlog.LineError, mo
 	}
 	// Complete lines are recorded; the line that was cut off is not.
 	refused, flushErr := ir.importer.Flush(ctx)
-	if errors.Is(err, ErrBrokenGzip) && flushErr == nil {
+	if errors.Is(err, moving.ErrBrokenGzip) && flushErr == nil {
 		if !ir.importer.Stopped() {
 			ir.tell(refused)
 			ir.breakOff(IncompleteUpload, offset, BrokenGzip)
@@ -256,7 +263,7 @@ func (ir *importRun) counts(kind string) ImportCounts {
 	t := ir.importer.Summary()
 	return ImportCounts{
 		Progress: kind == "progress", Summary: kind == "summary",
-		Lines: int64(t.Lines + ir.broken), Bytes: ir.lines.offset, Recorded: int64(t.Recorded), Unchanged: int64(t.Unchanged), Errors: int64(t.Errors + ir.broken),
+		Lines: int64(t.Lines + ir.broken), Bytes: ir.lines.Offset(), Recorded: int64(t.Recorded), Unchanged: int64(t.Unchanged), Errors: int64(t.Errors + ir.broken),
 	}
 }
 
@@ -276,51 +283,4 @@ func (ir *importRun) write(line any) {
 	encoded := web.EncodeJSON(line)
 	_ = ir.controller.SetWriteDeadline(time.Now().Add(longStep))
 	_, _ = ir.w.Write(append(encoded, '\n')) // the caller may be gone
-}
-
-var errLongLine = errors.New("line is too long")
-
-// lineReader splits an upload into lines and counts bytes.
-type lineReader struct {
-	r      *bufio.Reader
-	offset int64 // of the next line
-}
-
-func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, eventlog.ImportLineSizeMax+2)}
-}
-
-// next returns the next line without its line ending, valid until the next call, and
-// its offset. It returns errLongLine for a line that is too long, which it skips;
-// io.EOF at the end; and any other error for an upload that was cut off, without
-// its incomplete last line.
-func (l *lineReader) next() (line []byte, offset int64, err error) {
-	offset = l.offset
-	line, err = l.r.ReadSlice('\n')
-	l.offset += int64(len(line))
-	if offset == 0 {
-		line = web.WithoutMark(line)
-	}
-	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, offset, l.passOver()
-	case errors.Is(err, io.EOF) && len(line) > 0:
-		return line, offset, nil
-	case err != nil:
-		return nil, offset, err
-	}
-	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), offset, nil
-}
-
-func (l *lineReader) passOver() error {
-	for {
-		rest, err := l.r.ReadSlice('\n')
-		l.offset += int64(len(rest))
-		switch {
-		case err == nil, errors.Is(err, io.EOF):
-			return errLongLine
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return err
-		}
-	}
 }

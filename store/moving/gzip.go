@@ -1,4 +1,4 @@
-package admin
+package moving
 
 import (
 	"bytes"
@@ -8,12 +8,6 @@ import (
 	"fmt"
 	"io"
 )
-
-// IncompleteUpload is the code of a line from which on the file is missing.
-const IncompleteUpload = "incomplete_upload"
-
-// BrokenGzip describes a file with [ErrBrokenGzip].
-const BrokenGzip = "The gzip file is cut off or damaged here; compress it again."
 
 // ErrBrokenGzip means that a file is cut off, damaged, or followed by something else.
 var ErrBrokenGzip = errors.New("the gzip file is cut off or damaged")
@@ -58,13 +52,13 @@ func (e *endReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// fileFormats are formats in which people keep files of events, by their first bytes.
+// fileFormats are formats in which people keep such files, by their first bytes.
 var fileFormats = []struct{ begins, says string }{
 	{"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first, for example with zstd -dc"},
 	{"BZh", "compressed with bzip2; unpack it first, for example with bzip2 -dc"},
 	{"\xfd7zXZ\x00", "compressed with xz; unpack it first, for example with xz -dc"},
 	{"\x04\x22\x4d\x18", "compressed with lz4; unpack it first, for example with lz4 -dc"},
-	{"\x1f\x8b", "compressed with gzip; send it with Content-Encoding: gzip, or unpack it first"},
+	{gzipMagic, "compressed with gzip; send it with Content-Encoding: gzip, or unpack it first"},
 	{"PK\x03\x04", "a zip archive; unpack it first, for example with unzip -p"},
 	{"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it first"},
 	{"PAR1", "a Parquet file; write it as one JSON object per line first"},
@@ -73,6 +67,8 @@ var fileFormats = []struct{ begins, says string }{
 }
 
 const (
+	gzipMagic = "\x1f\x8b"
+
 	utf16Text  = "text in UTF-16; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8"
 	utf32      = "text in UTF-32; convert it to UTF-8 first, for example with iconv -f UTF-32 -t UTF-8"
 	formatHead = 8 // bytes that are enough to know the format
