@@ -130,14 +130,20 @@ func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tok
 	return principal, tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
 }
 
-// LiveIn checks the token of a principal again within a transaction: it may become invalid while the
-// transaction waits for its turn, and so may the account that a platform client acts for. It
-// returns ErrRevoked if the token is no longer valid, and ErrUnknownAccount.
-func (s *Store) LiveIn(p Principal) func(r kv.Reader) error {
+// LiveIn checks the token of a principal again within a transaction: it may become invalid or lose
+// scopes while the transaction waits for its turn, and the account that a platform client acts for
+// may be erased. allows returns why the token, as it is now, does not allow the change; nil allows
+// it. Errors: ErrRevoked if the token is no longer valid, that of allows, ErrUnknownAccount. Without
+// an error the account of the principal exists.
+func (s *Store) LiveIn(p Principal, allows func(now Principal) error) func(r kv.Reader) error {
 	return func(r kv.Reader) error {
-		_, _, err := readPrincipal(r, p.token, s.Now())
+		p.prefetch(r)
+		now, _, err := readPrincipal(r, p.token, s.Now())
 		if err = goneIsNotFound(err); errors.Is(err, record.ErrNotFound) {
 			return record.ErrRevoked
+		}
+		if err == nil && allows != nil {
+			err = allows(now)
 		}
 		if err != nil || !p.acting {
 			return err
@@ -145,6 +151,22 @@ func (s *Store) LiveIn(p Principal) func(r kv.Reader) error {
 		_, err = knownAccount(r, p.Account)
 		return err
 	}
+}
+
+// prefetch is [lineage.prefetch], with the token and its family.
+func (p Principal) prefetch(r kv.Reader) {
+	remote, is := r.(kv.Prefetcher)
+	if !is {
+		return
+	}
+	keys := [][]byte{record.AccessTokenKey(p.token), record.FamilyKey(p.family), record.ClientKey(p.ClientID)}
+	if p.Account != "" {
+		keys = append(keys, record.AccountKey(p.Account))
+	}
+	if user, ok := numberNamed(subjectPrefix, p.UserID); ok {
+		keys = append(keys, record.UserKey(user))
+	}
+	remote.Prefetch(keys)
 }
 
 // ActFor returns the principal of a platform client that acts for an account. It creates

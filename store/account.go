@@ -73,7 +73,7 @@ func (s *Store) PutAccount(ctx context.Context, id string, name *string, guards 
 		return Account{}, false, err
 	}
 	made, renamed := s.change(ctx, reasonAccountCreated), s.change(ctx, "account renamed")
-	err = s.db.Update(ctx, func(tx kv.Txn) error {
+	err = checks(guards).guarded(s.db).Update(ctx, func(tx kv.Txn) error {
 		a, err = openAccount(tx, id)
 		if created = errors.Is(err, record.ErrNotFound); created {
 			a = s.newAccount(id, named)
@@ -140,7 +140,10 @@ func (s *Store) changeAccount(ctx context.Context, id, reason string, guards che
 	}
 	line := s.change(ctx, reason)
 	err = s.revoke(ctx, kv.Ruling, line.By, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
-		if a, err = openAccount(tx, id); err == nil {
+		if err = guards.begin(tx); err == nil {
+			a, err = openAccount(tx, id)
+		}
+		if err == nil {
 			err = guards.account(a)
 		}
 		was := a
@@ -230,13 +233,18 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]Ac
 // would keep recording, and a later account of that id must not revive them. Afterwards nothing
 // can be recorded into it. Erasing runs in batches; call it again after an interruption, or during
 // another call, which it joins. Errors: ErrNotFound, also when another call has erased the account
-// first; *AccountInUseError; those of the guards.
+// first; *AccountInUseError; those of the guards, also in between: then the account stays closed.
 func (s *Store) DeleteAccount(ctx context.Context, id string, guards ...Guard) error {
 	since, err := s.beginErasing(ctx, id, guards)
 	if err != nil {
 		return fmt.Errorf("delete account: %w", err)
 	}
-	still := func(r kv.Reader) error { return stillErasing(r, id, since) }
+	still := func(r kv.Reader) error {
+		if err := checks(guards).begin(r); err != nil {
+			return err
+		}
+		return stillErasing(r, id, since)
+	}
 	db := record.GuardedDB{DB: s.db, Check: still}
 	err = s.Webhooks.EndAccount(ctx, id, still)
 	var owned []kv.Range
@@ -346,7 +354,7 @@ func (s *Store) setErasing(ctx context.Context, id string, since time.Time, guar
 	if since.IsZero() {
 		line = s.change(ctx, "account deletion cancelled")
 	}
-	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {
+	err := record.UpdateAs(ctx, guards.guarded(s.db), kv.Ruling, func(tx kv.Txn) (err error) {
 		if a, err = readAccount(tx, id); err == nil {
 			err = guards.account(a)
 		}

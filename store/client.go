@@ -166,7 +166,7 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 		c.secrets = []clientSecret{{hash: sec.Hash(), createdAt: s.Now()}}
 	}
 	line := s.change(ctx, "client created")
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	err := guards.guarded(s.db).Update(ctx, func(tx kv.Txn) error {
 		_, err := tx.Get(record.ClientKey(c.ID))
 		if err == nil {
 			return record.ErrExists
@@ -309,8 +309,10 @@ func (s *Store) RevokeClient(ctx context.Context, id string, guards ...Guard) (C
 
 // changeClient changes a client within tx, if the guards hold before and after, and writes the audit
 // line. Without a change it writes nothing.
-func (cs checks) changeClient(tx kv.Txn, id string, line changeLine, change func(*Client) error) (Client, error) {
-	c, err := readClient(tx, id)
+func (cs checks) changeClient(tx kv.Txn, id string, line changeLine, change func(*Client) error) (c Client, err error) {
+	if err = cs.begin(tx); err == nil {
+		c, err = readClient(tx, id)
+	}
 	if err == nil {
 		err = cs.client(c)
 	}
@@ -363,7 +365,7 @@ func (s *Store) endClient(ctx context.Context, id, reason string, guards checks,
 func (s *Store) DeleteClient(ctx context.Context, id string, guards ...Guard) error {
 	disabled, err := s.disableClient(ctx, id, "client deletion begun", guards)
 	later := laterOf(guards)
-	db := record.GuardedDB{DB: s.db, Check: func(r kv.Reader) error {
+	db := record.GuardedDB{DB: later.guarded(s.db), Check: func(r kv.Reader) error {
 		c, err := readClient(r, id)
 		if err == nil && (!c.CreatedAt.Equal(disabled.CreatedAt) || !c.DisabledAt.Equal(disabled.DisabledAt)) {
 			// Another deletion may have finished, and a new client may have that id.

@@ -288,10 +288,10 @@ func isVerifier(v string) bool {
 
 // revokeCodes deletes the unredeemed codes of an index, with an audit line for each that
 // could still have been redeemed.
-func (s *Store) revokeCodes(ctx context.Context, by By, index record.Key, reason string) error {
+func (s *Store) revokeCodes(ctx context.Context, db kv.DB, by By, index record.Key, reason string) error {
 	_, err := s.eachIndexPage(ctx, index, func(ends [][]byte) (more bool, err error) {
 		for batch := range slices.Chunk(ends, revokeBatchMax) {
-			if err := s.revokeCodesOf(ctx, by, batch, reason); err != nil {
+			if err := s.revokeCodesOf(ctx, db, by, batch, reason); err != nil {
 				return false, err
 			}
 		}
@@ -301,12 +301,12 @@ func (s *Store) revokeCodes(ctx context.Context, by By, index record.Key, reason
 }
 
 // revokeCodesOf is revokeCodes for index keys, which end in the codes' hashes.
-func (s *Store) revokeCodesOf(ctx context.Context, by By, ends [][]byte, reason string) error {
+func (s *Store) revokeCodesOf(ctx context.Context, db kv.DB, by By, ends [][]byte, reason string) error {
 	now, tails := s.Now(), make([][8]byte, len(ends))
 	for i := range tails {
 		tails[i] = secret.NewTail(s.random)
 	}
-	return record.UpdateAs(ctx, s.db, by.ending(), func(tx kv.Txn) error {
+	return record.UpdateAs(ctx, db, by.ending(), func(tx kv.Txn) error {
 		for i, end := range ends {
 			c, err := readCode(tx, secret.Hash(end[len(end)-len(secret.Hash{}):]))
 			if errors.Is(err, record.ErrNotFound) || err == nil && !c.usedAt.IsZero() {

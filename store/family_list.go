@@ -124,11 +124,11 @@ type Revocation struct {
 // RevokeFamily revokes a live family by id, for the operator, and returns it. Webhook
 // endpoints that its tokens created are disabled too, even if the family is not live, and codes
 // that its client has not redeemed for its user are revoked. Errors: ErrNotFound, also if nothing
-// is left to revoke.
-func (s *Store) RevokeFamily(ctx context.Context, by By, id string) (r Revocation, err error) {
+// is left to revoke; those of the guards, of which only Live is called.
+func (s *Store) RevokeFamily(ctx context.Context, by By, id string, guards ...Guard) (r Revocation, err error) {
 	number, ok := familyNamed(id)
 	if err = record.ErrNotFound; ok {
-		r, err = s.revokeForOperator(ctx, by, number)
+		r, err = s.revokeForOperator(ctx, by, number, guards)
 	}
 	if err != nil {
 		return Revocation{}, fmt.Errorf("revoke family: %w", err)
@@ -148,7 +148,7 @@ func (s *Store) RevokeFamilyOf(ctx context.Context, by By, text string) (revoked
 		})
 	}
 	if err == nil {
-		revoked, err = s.revokeForOperator(ctx, by, id)
+		revoked, err = s.revokeForOperator(ctx, by, id, nil)
 	}
 	if err != nil {
 		return Revocation{}, fmt.Errorf("revoke family of a token: %w", err)
@@ -177,7 +177,7 @@ func familyOf(r kv.Reader, kind secret.Kind, h secret.Hash) (secret.ID, error) {
 // user allowed the client and codes that the client has not redeemed, or it could get
 // access again without asking. If the family is not live, it disables the webhook endpoints
 // that are left.
-func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (revoked Revocation, err error) {
+func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID, guards checks) (revoked Revocation, err error) {
 	now, tail := s.Now(), secret.NewTail(s.random)
 	read := func(r kv.Reader) (f family, live bool, err error) {
 		if f, err = readFamily(r, id); err != nil {
@@ -198,7 +198,7 @@ func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (rev
 		return err
 	})
 	if errors.Is(err, record.ErrNotFound) {
-		return s.endRemoved(ctx, by, id, tail)
+		return s.endRemoved(ctx, by, id, tail, guards)
 	}
 	if err != nil {
 		return Revocation{}, err
@@ -207,7 +207,7 @@ func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (rev
 		if !live {
 			return nil
 		}
-		return s.revokeCodes(ctx, by, record.UserCodesKey(f.user, f.client), ReasonRevokedByOperator)
+		return s.revokeCodes(ctx, guards.guarded(s.db), by, record.UserCodesKey(f.user, f.client), ReasonRevokedByOperator)
 	}
 	// First, because a caller killed in between must be able to revoke again.
 	if err := endCodes(); err != nil {
@@ -215,6 +215,9 @@ func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (rev
 	}
 	var ending *webhook.Ending
 	err = s.revoke(ctx, kv.Ruling, by, tail, func(tx kv.Txn, n *webhook.Ending) error {
+		if err := guards.begin(tx); err != nil {
+			return err
+		}
 		if f, live, err = read(tx); err != nil {
 			return err
 		}
@@ -242,7 +245,7 @@ func (s *Store) revokeForOperator(ctx context.Context, by By, id secret.ID) (rev
 }
 
 // endRemoved disables the webhook endpoints of a family that has expired and was removed.
-func (s *Store) endRemoved(ctx context.Context, by By, id secret.ID, tail [8]byte) (revoked Revocation, err error) {
+func (s *Store) endRemoved(ctx context.Context, by By, id secret.ID, tail [8]byte, guards checks) (revoked Revocation, err error) {
 	account, o, err := s.Webhooks.OfFamily(ctx, id)
 	if err != nil {
 		return Revocation{}, err
@@ -250,6 +253,9 @@ func (s *Store) endRemoved(ctx context.Context, by By, id secret.ID, tail [8]byt
 	var ending *webhook.Ending
 	err = s.revoke(ctx, kv.Ruling, by, tail, func(tx kv.Txn, n *webhook.Ending) error {
 		ending = n
+		if err := guards.begin(tx); err != nil {
+			return err
+		}
 		return n.In(tx, account, o)
 	})
 	if err != nil {

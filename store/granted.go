@@ -107,7 +107,7 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 	}
 	// Then codes: a code redeemed before this has a family by then, and the families
 	// are read afterwards.
-	if err := s.revokeCodes(ctx, by, record.UserCodesKey(u.ID, clientID), by.revoking()); err != nil {
+	if err := s.revokeCodes(ctx, s.db, by, record.UserCodesKey(u.ID, clientID), by.revoking()); err != nil {
 		return fmt.Errorf("revoke granted: codes: %w", err)
 	}
 	if err := s.revokeLive(ctx, by, record.UserFamiliesKey(u.ID), FamilyFilter{ClientID: clientID}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 )
 
@@ -11,6 +12,9 @@ import (
 // transaction of the change, so what another request commits in between counts. The zero Guard
 // refuses nothing: it is that of the machine. Several Guards must all hold.
 type Guard struct {
+	// Live returns why the caller may not make a change any more, or nil; see [Store.LiveIn]. It is
+	// called first, and in each transaction of a change.
+	Live func(r kv.Reader) error
 	// If is the condition on the revision (RFC 9110 §13.1.1), or nil; else ErrPrecondition. What
 	// does not exist yet has revision 0. If has no side effects, since it may be called again, as
 	// User and Client may.
@@ -20,10 +24,10 @@ type Guard struct {
 	Protect bool
 	// KnownAccount refuses with ErrUnknownAccount to create the account of a user or a client.
 	KnownAccount bool
-	// User returns why the user may not be changed, or nil.
+	// User returns why the user may not be changed, or nil. It is called after Live.
 	User func(User) error
-	// Client returns why the client may not be changed, or nil. It sees the client as it was and
-	// as it is to become.
+	// Client returns why the client may not be changed, or nil. It is called after Live, and sees
+	// the client as it was and as it is to become.
 	Client func(Client) error
 }
 
@@ -36,6 +40,22 @@ var (
 
 // checks are Guards that must all hold.
 type checks []Guard
+
+// begin checks within a transaction that the caller may still make a change.
+func (cs checks) begin(r kv.Reader) error {
+	for _, g := range cs {
+		if g.Live == nil {
+			continue
+		}
+		if err := g.Live(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guarded returns db with [checks.begin] at the beginning of each transaction.
+func (cs checks) guarded(db kv.DB) kv.DB { return record.GuardedDB{DB: db, Check: cs.begin} }
 
 // check checks what the Guards say about a record that exists.
 func (cs checks) check(revision uint64, isProtected bool) error {

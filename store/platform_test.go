@@ -175,7 +175,7 @@ func TestTokensOfAPlatformClient(t *testing.T) {
 			c, all := acts(t, g.Fixture, "")
 			one := must.Get(g.IssueForClient(t.Context(), store.By{}, c, "acct_larkspur", store.ScopeData))(t)
 			p := must.Get(g.ActFor(t.Context(), must.Get(g.FindPrincipal(t.Context(), all.AccessToken))(t), "acct_larkspur"))(t)
-			by := webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Platform: true, Live: g.LiveIn(p)}
+			by := webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Platform: true, Live: g.LiveIn(p, nil)}
 			e, _, err := g.Webhooks.Create(t.Context(), by, p.Account, webhook.Settings{URL: "https://hooks.example/1"})
 			must.Do(t, err)
 			must.Do(t, end(g.Fixture, c.ID))
@@ -200,7 +200,7 @@ func TestWebhooksOfAPlatformClient(t *testing.T) {
 	g := parallelGrant(t)
 	c, issued := acts(t, g.Fixture, "")
 	p := must.Get(g.ActFor(t.Context(), must.Get(g.FindPrincipal(t.Context(), issued.AccessToken))(t), "acct_larkspur"))(t)
-	by := webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Name: p.ClientName, Platform: true, Live: g.LiveIn(p)}
+	by := webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Name: p.ClientName, Platform: true, Live: g.LiveIn(p, nil)}
 	e, _, err := g.Webhooks.Create(t.Context(), by, p.Account, webhook.Settings{URL: "https://hooks.example/1"})
 	must.Do(t, err)
 	if list := must.Get(g.Webhooks.List(t.Context(), g.byToken(t, g.first.AccessToken), "", "", 9))(t); len(list) != 1 || list[0].ID != e.ID || list[0].Account != "acct_larkspur" {
@@ -223,7 +223,7 @@ func change(f *storetest.Fixture, account string, p store.Principal) (eventlog.C
 		return eventlog.Changed{}, err
 	}
 	return f.Events.PutResource(context.Background(), eventlog.ResourceChange{
-		Owner: account, Kind: "customer", ID: "c1", Source: p.ClientName, Location: "api", Acting: f.LiveIn(p),
+		Owner: account, Kind: "customer", ID: "c1", Source: p.ClientName, Location: "api", Live: f.LiveIn(p, nil), Platform: true,
 	}, body)
 }
 
@@ -243,7 +243,7 @@ func TestActingCreatesNoAccount(t *testing.T) {
 	g.unchanged(t, func() {
 		_, err := change(g.Fixture, "acct_gone", p)
 		refused(t, "PutResource(of an erased account)", err, store.ErrUnknownAccount)
-		_, _, err = g.Webhooks.Create(t.Context(), webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Platform: true, Live: g.LiveIn(p)}, p.Account, webhook.Settings{URL: "https://hooks.example/1"})
+		_, _, err = g.Webhooks.Create(t.Context(), webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Platform: true, Live: g.LiveIn(p, nil)}, p.Account, webhook.Settings{URL: "https://hooks.example/1"})
 		refused(t, "Create(of an erased account)", err, store.ErrUnknownAccount)
 		for _, name := range []string{"acct_gone", "acct_never", "", "*", "ACCT_X"} {
 			_, err := g.ActFor(t.Context(), found, name)
@@ -268,7 +268,7 @@ func TestActingUsesUpNoBudget(t *testing.T) {
 	p := must.Get(g.ActFor(t.Context(), must.Get(g.FindPrincipal(t.Context(), issued.AccessToken))(t), "acct_larkspur"))(t)
 	for range 40 {
 		must.Get(g.Events.DeleteResource(t.Context(), eventlog.ResourceChange{
-			Owner: "acct_larkspur", Kind: "customer", ID: must.Get(change(g.Fixture, "acct_larkspur", p))(t).ID, Acting: g.LiveIn(p),
+			Owner: "acct_larkspur", Kind: "customer", ID: must.Get(change(g.Fixture, "acct_larkspur", p))(t).ID, Live: g.LiveIn(p, nil), Platform: true,
 		}))(t)
 	}
 	own := must.Get(g.FindPrincipal(t.Context(), g.first.AccessToken))(t)

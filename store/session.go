@@ -222,7 +222,7 @@ func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, e
 		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error { return line.ofUser(tx, u) })
 	}
 	if err == nil {
-		err = s.revokeCodes(ctx, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
+		err = s.revokeCodes(ctx, s.db, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("delete sessions: %w", err)

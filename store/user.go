@@ -159,7 +159,7 @@ func (s *Store) insertUser(ctx context.Context, u User, fixture bool, guards che
 	if !u.code.expiresAt.IsZero() {
 		code = s.change(ctx, reasonCodeMade)
 	}
-	err := s.db.Update(ctx, func(tx kv.Txn) error {
+	err := guards.guarded(s.db).Update(ctx, func(tx kv.Txn) error {
 		if err := claimName(tx, u); err != nil {
 			return err
 		}
@@ -435,8 +435,10 @@ func (s *Store) endUser(ctx context.Context, user, reason string, guards checks,
 }
 
 // changeUser changes a user within tx, if the guards hold.
-func (cs checks) changeUser(tx kv.Txn, user string, line changeLine, change func(*User) error) (User, error) {
-	u, err := readUserNamed(tx, user)
+func (cs checks) changeUser(tx kv.Txn, user string, line changeLine, change func(*User) error) (u User, err error) {
+	if err = cs.begin(tx); err == nil {
+		u, err = readUserNamed(tx, user)
+	}
 	if err == nil {
 		err = cs.user(u)
 	}
@@ -470,20 +472,21 @@ func (u User) endWebhooks(tx kv.Txn, n *webhook.Ending) error {
 // repeated. Errors: ErrNotFound, those of the guards, also in between: then the user stays disabled.
 func (s *Store) DeleteUser(ctx context.Context, user string, guards ...Guard) error {
 	u, err := s.disableUser(ctx, user, "user deletion begun", guards)
+	db := checks(guards).guarded(s.db)
 	if err == nil {
-		err = record.DeleteAll(ctx, s.db, record.UserConsentsKey(u.ID).All())
+		err = record.DeleteAll(ctx, db, record.UserConsentsKey(u.ID).All())
 	}
 	if err == nil {
-		err = deleteIndexed(ctx, s.db, record.UserSessionsKey(u.ID), func(rest []byte) [][]byte {
+		err = deleteIndexed(ctx, db, record.UserSessionsKey(u.ID), func(rest []byte) [][]byte {
 			return [][]byte{append(record.NewKey(record.TagSession), rest...)}
 		})
 	}
 	if err == nil {
-		err = deleteFamilies(ctx, s.db, record.UserFamiliesKey(u.ID))
+		err = deleteFamilies(ctx, db, record.UserFamiliesKey(u.ID))
 	}
 	if err == nil {
 		later, line := laterOf(guards), s.change(ctx, "user deleted")
-		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
+		err = record.UpdateAs(ctx, db, kv.Ruling, func(tx kv.Txn) error {
 			now, err := readUser(tx, u.ID) // may have another name by now
 			if err == nil {
 				err = later.user(now)

@@ -238,7 +238,7 @@ func TestExpiryDisablesNoWebhook(t *testing.T) {
 func (g grant) byToken(t testing.TB, access secret.Token) webhook.By {
 	t.Helper()
 	p := must.Get(g.FindPrincipal(context.Background(), access))(t)
-	return webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Name: p.Username, Live: g.LiveIn(p)}
+	return webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Name: p.Username, Live: g.LiveIn(p, nil)}
 }
 
 // TestWebhooksAreBoundToWhoDirectsThem: a new URL, secret or position and enabling bind an

@@ -84,7 +84,7 @@ var tokenMutants = []mutant{
 	},
 	{
 		name: "acting_opens", breaks: "a platform client never creates the account that it acts for",
-		under: "store/eventlog", old: `charged, open = "", func(tx kv.Txn) error { return c.Acting(tx) }`, new: `charged = ""`,
+		under: "store/eventlog", old: `return c.Live(tx)`, new: ``,
 		in: "store", tests: []string{"TestActingCreatesNoAccount"},
 	},
 	{

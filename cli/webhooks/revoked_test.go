@@ -151,7 +151,7 @@ func pushFor(t testing.TB, s *storetest.Fixture, c store.Client, u store.User, s
 	t.Helper()
 	issued := must.Get(s.IssueForPassword(t.Context(), store.By{}, c, u, store.ScopeUnstated))(t)
 	p := must.Get(s.FindPrincipal(t.Context(), issued.AccessToken))(t)
-	e, token, err := s.Webhooks.Create(t.Context(), webhook.By{Account: u.Account, Owner: p.WebhookOwner(), Live: s.LiveIn(p)}, u.Account, set)
+	e, token, err := s.Webhooks.Create(t.Context(), webhook.By{Account: u.Account, Owner: p.WebhookOwner(), Live: s.LiveIn(p, nil)}, u.Account, set)
 	must.Do(t, err)
 	return issued, pushed{e, token}
 }

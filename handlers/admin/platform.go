@@ -99,12 +99,19 @@ func (c *call) ctx() context.Context { return c.r.Context() }
 
 func (c *call) isMachine() bool { return c.by == nil }
 
-// guard is what must hold in the transaction of a change.
+// guard is what must hold in the transaction of a change. needs goes by the scopes that the token has
+// then.
 func (c *call) guard() store.Guard {
 	if c.isMachine() {
 		return store.Guard{If: c.meets}
 	}
-	return store.Guard{If: c.meets, Protect: true, KnownAccount: true}
+	return store.Guard{Live: c.s.site.Store.LiveIn(*c.by, c.judge), If: c.meets, Protect: true, KnownAccount: true}
+}
+
+// judge is for the principal as it is now: its scopes may have changed.
+func (c *call) judge(by store.Principal) error {
+	c.by = &by
+	return c.of.judge(by)
 }
 
 // unguarded is for reads, and for what only the machine does.
@@ -146,8 +153,7 @@ func (c *call) alive() error {
 	if err != nil {
 		return err
 	}
-	c.by = &by // its scopes may have changed
-	return c.of.judge(by)
+	return c.judge(by)
 }
 
 // listed reads the query of a list with filters. Those of the machine are unknown to platform
@@ -219,6 +225,9 @@ func (c *call) refused(err error) error {
 		return nil
 	}
 	var bad *record.InvalidError
+	if errors.Is(err, record.ErrRevoked) {
+		return web.InvalidToken().Because(err) // the token ended while the change waited for its turn
+	}
 	p := web.AsProblem(err)
 	if errors.As(err, &bad) {
 		p.Code = cmp.Or(bad.Code, "invalid_parameter")

@@ -76,17 +76,17 @@ func (p platformCall) judge(by store.Principal) error {
 	if by.Permissions()&p.scope != 0 {
 		return needs(by, p.also)
 	}
-	refused := web.InsufficientScope(p.scope | p.also)
+	refused := web.InsufficientScope(p.scope|p.also, by.Permissions())
 	if names := p.scope.Names(); len(names) > 1 {
 		refused.Description = "The access token carries none of the scopes " + strings.Join(names, ", ") + "."
 	}
 	return refused
 }
 
-// needs refuses a token that lacks one of the scopes, and names those.
+// needs refuses a token that lacks one of the scopes, and names those that it lacks.
 func needs(by store.Principal, scopes store.Scope) error {
-	if lacks := scopes &^ by.Permissions(); lacks != 0 {
-		return web.InsufficientScope(lacks)
+	if has := by.Permissions(); scopes&^has != 0 {
+		return web.InsufficientScope(scopes, has)
 	}
 	return nil
 }

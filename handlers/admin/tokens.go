@@ -175,7 +175,7 @@ func revokeAuthorization(c *call) error {
 		return err
 	}
 	id := c.name("family_id")
-	revoked, err := c.s.site.Store.RevokeFamily(c.ctx(), web.By(c.ctx()), id)
+	revoked, err := c.s.site.Store.RevokeFamily(c.ctx(), web.By(c.ctx()), id, c.guard())
 	if errors.Is(err, record.ErrNotFound) {
 		return c.absent("token family", id, "tollhouse token list shows the families", err)
 	}

@@ -58,16 +58,13 @@ func (s *Server) authorize(r *http.Request, need store.Scope) (store.Principal, 
 	if asked.label != "" && !p.Platform {
 		return p, web.InvalidParameter(asked.label, "is for platform clients; leave it out.")
 	}
-	actsForAny := p.Platform && p.Account == ""
+	actsForAny := actsForAny(p)
 	if !actsForAny && asked.account != "" && asked.account != p.Account {
 		s.AuditRefused(r.Context(), p, "account_mismatch")
 		return p, web.NewProblem(http.StatusForbidden, "account_mismatch", "The access token acts for another account than %s names.", web.AccountHeader).On(web.AccountHeader)
 	}
-	if actsForAny {
-		need |= store.ScopeAccountsAct
-	}
-	if !p.Allows(need) {
-		return p, web.InsufficientScope(need)
+	if err := allows(p, need); err != nil {
+		return p, err
 	}
 	if !actsForAny {
 		return p, s.guardLabels(r, p, asked)
@@ -79,6 +76,25 @@ func (s *Server) authorize(r *http.Request, need store.Scope) (store.Principal, 
 		return p, err
 	}
 	return p, s.guardLabels(r, p, asked)
+}
+
+// actsForAny reports whether the header names the account that a token acts for.
+func actsForAny(p store.Principal) bool { return p.Platform && p.Account == "" }
+
+// allows refuses a token without the scopes that a request needs.
+func allows(p store.Principal, need store.Scope) error {
+	if actsForAny(p) {
+		need |= store.ScopeAccountsAct
+	}
+	if !p.Allows(need) {
+		return web.InsufficientScope(need, p.Permissions())
+	}
+	return nil
+}
+
+// needing is allows for [store.Store.LiveIn].
+func needing(need store.Scope) func(store.Principal) error {
+	return func(now store.Principal) error { return allows(now, need) }
 }
 
 // guardLabels looks for card numbers and secrets in what will stand in events.

@@ -183,9 +183,7 @@ func (s *Server) parseResourceChange(r *http.Request) (eventlog.ResourceChange, 
 	p := web.PrincipalFrom(r.Context())
 	c := eventlog.ResourceChange{Owner: p.Account, Kind: web.PathParam(r, "kind"), ID: web.PathParam(r, "id")}
 	c.Source, c.Location = sourceOf(r, p)
-	if p.Platform {
-		c.Acting = s.site.Store.LiveIn(p)
-	}
+	c.Live, c.Platform = s.site.Store.LiveIn(p, needing(store.ScopeResourcesWrite)), p.Platform
 	if !eventlog.IsKind(c.Kind) {
 		return c, web.InvalidParameter("kind", eventlog.KindRule+".")
 	}

@@ -44,7 +44,7 @@ func (s *Server) ofTenant(need store.Scope, h webhookHandler) web.Handler {
 		p := web.PrincipalFrom(r.Context())
 		c := s.operatorCall(w, r)
 		c.alive = s.aliveToken(r, need)
-		c.by.Account, c.by.Owner, c.by.Platform, c.by.Live = p.Account, p.WebhookOwner(), p.Platform, s.site.Store.LiveIn(p)
+		c.by.Account, c.by.Owner, c.by.Platform, c.by.Live = p.Account, p.WebhookOwner(), p.Platform, s.site.Store.LiveIn(p, needing(need))
 		c.by.Name, c.by.Location = sourceOf(r, p)
 		return h(c)
 	})

@@ -112,10 +112,13 @@ func InvalidToken() *Problem {
 		With("WWW-Authenticate", `Bearer realm="tollhouse", error="invalid_token", error_description="`+description+`"`)
 }
 
-// InsufficientScope refuses an access token that lacks the scope.
-func InsufficientScope(need store.Scope) *Problem {
-	what := "the scope " + need.String()
-	if names := need.Names(); len(names) > 1 {
+// InsufficientScope refuses an access token that lacks some of the scopes that a request needs. The
+// text names those; the challenge names all, as RFC 6750 §3 has it: a token for the others alone
+// would be refused too.
+func InsufficientScope(need, has store.Scope) *Problem {
+	lacks := need &^ has
+	what := "the scope " + lacks.String()
+	if names := lacks.Names(); len(names) > 1 {
 		what = "the scopes " + strings.Join(names, " and ")
 	}
 	return NewProblem(http.StatusForbidden, "insufficient_scope", "The access token does not carry %s.", what).

@@ -23,10 +23,13 @@ type ResourceChange struct {
 	Source    string // who acts
 	Location  string // where the change comes from
 	Condition Condition
-	// Acting is for a platform client. It is called within the transaction and checks that the
-	// client may act for the account, which is then not created: a change that arrives late must
-	// not bring an erased account back. What platform clients write counts for no account.
-	Acting func(r kv.Reader) error
+	// Live is for a change by a token. It is called within the transaction and checks that the
+	// token is valid still and that the account exists, which is then not created: a change that
+	// arrives late must not bring an erased account back.
+	Live func(r kv.Reader) error
+	// Platform is a platform client, which acts for the account. What it writes counts for no
+	// account.
+	Platform bool
 }
 
 // Condition is the state that a resource must be in (RFC 9110 §13.1). The zero
@@ -200,17 +203,25 @@ func (c ResourceChange) event(before snapshot.Value, exists bool, st step) (*New
 	return e, differs
 }
 
+// open checks within tx that a change may be recorded into the account.
+func (l *Log) open(tx kv.Txn, c ResourceChange) error {
+	if c.Live != nil {
+		return c.Live(tx)
+	}
+	return l.ensureAccount(tx, c.Owner)
+}
+
 // commitChange sets a resource's new state and records the event, unless another
 // change came first.
 func (l *Log) commitChange(ctx context.Context, c ResourceChange, from, to resourceRecord, d *draft) (Changed, error) {
 	tail := secret.NewTail(l.random)
 	var position record.Position
-	charged, open := c.Owner, func(tx kv.Txn) error { return l.ensureAccount(tx, c.Owner) }
-	if c.Acting != nil {
-		charged, open = "", func(tx kv.Txn) error { return c.Acting(tx) }
+	charged := c.Owner
+	if c.Platform {
+		charged = ""
 	}
 	err := l.budget.Update(ctx, l.db, charged, func(tx kv.Txn) error {
-		if err := open(tx); err != nil {
+		if err := l.open(tx, c); err != nil {
 			return err
 		}
 		current, err := readResource(tx, c.Owner, c.Kind, c.ID)

@@ -194,9 +194,6 @@ func (w *Webhooks) Create(ctx context.Context, by By, account string, s Settings
 	made, random := e, w.draw()
 	err = w.update(ctx, by, func(tx kv.Txn) error {
 		made = e
-		if err := by.mustLive(tx); err != nil {
-			return err
-		}
 		if err := errors.Join(w.checkOwner(tx, account, by.Owner), changeInstance(tx, 1)); err != nil {
 			return err
 		}
@@ -305,9 +302,6 @@ func (w *Webhooks) audit(tx kv.Txn, by By, e Endpoint, what string, random drawn
 func (w *Webhooks) edit(ctx context.Context, by By, id string, fn func(tx kv.Txn, e *Endpoint) (changed bool, err error)) (e Endpoint, err error) {
 	var changed bool
 	err = w.update(ctx, by, func(tx kv.Txn) error {
-		if err := by.mustLive(tx); err != nil {
-			return err
-		}
 		if e, err = find(tx, by, id); err != nil {
 			return err
 		}
@@ -429,9 +423,6 @@ func (w *Webhooks) Delete(ctx context.Context, by By, id string) error {
 	var e Endpoint
 	err := w.update(ctx, by, func(tx kv.Txn) (err error) {
 		tx.As(by.ending())
-		if err := by.mustLive(tx); err != nil {
-			return err
-		}
 		if e, err = find(tx, by, id); err != nil {
 			return err
 		}

@@ -103,9 +103,9 @@ type By struct {
 	// Platform is a platform client, which acts for the account. What it writes counts for no
 	// account.
 	Platform bool
-	// Live returns record.ErrRevoked if the token is no longer valid; nil if there is none. It is
-	// called within each change: otherwise one that waits for its turn while the token
-	// becomes invalid would leave a push behind.
+	// Live returns why the token may not make the change any more, record.ErrRevoked if it is no
+	// longer valid; nil if there is none. It is called within each change: otherwise one that waits
+	// for its turn while the token becomes invalid would leave a push behind.
 	Live func(r kv.Reader) error
 
 	RequestID, Address string // for the audit log, as the actor is
@@ -124,13 +124,19 @@ func (by By) ending() kv.Class {
 	return kv.Ruling
 }
 
-// update is the engine's Update for by: what a token changes counts for its account.
+// update is the engine's Update for by, whose token must be valid still: what a token changes counts
+// for its account.
 func (w *Webhooks) update(ctx context.Context, by By, fn func(tx kv.Txn) error) error {
 	charged := by.Account
 	if by.Platform {
 		charged = ""
 	}
-	return w.Budget.Update(ctx, w.db, charged, fn)
+	return w.Budget.Update(ctx, w.db, charged, func(tx kv.Txn) error {
+		if err := by.mustLive(tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }
 
 func (by By) mustLive(r kv.Reader) error {
