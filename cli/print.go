@@ -2,20 +2,43 @@ package cli
 
 import (
 	"context"
-	_ "embed"
+	"embed"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tollhouse/cli/server"
+	"tollhouse/cli/term"
 	"tollhouse/handlers/api"
+	"tollhouse/store/spelling"
 )
 
 // printCommand groups the documents that tollhouse can write about itself. They
 // go to standard output, whatever --json says: a document has one form.
 func (p *program) printCommand() *cobra.Command {
-	c := &cobra.Command{Use: "print", Short: "print installation files, test helpers, a dashboard or the API description"}
-	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printHelperCommand(), p.printGrafanaCommand(), p.printOpenAPICommand())
+	c := &cobra.Command{Use: "print", Short: "print installation files, test helpers, migration scripts, a dashboard or the API description"}
+	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printHelperCommand(), p.printMigrationCommand(), p.printGrafanaCommand(), p.printOpenAPICommand())
 	return asGroup(c)
+}
+
+// printingOneOf prints the file of a name, which stands behind prefix. what says what the names are.
+func (p *program) printingOneOf(what string, names []string, files embed.FS, prefix string) func(*cobra.Command, []string) error {
+	return p.doing(func(_ context.Context, args []string) error {
+		name := args[0]
+		if !slices.Contains(names, name) {
+			hint := "give one of " + strings.Join(names, ", ")
+			if near, ok := spelling.Nearest(name, slices.Values(names)); ok {
+				hint = "did you mean " + near + "?"
+			}
+			return term.Usage(hint, "unknown %s %q", what, name)
+		}
+		text, err := files.ReadFile(prefix + name)
+		if err != nil {
+			return err
+		}
+		return p.printText(string(text))
+	})
 }
 
 func (p *program) printOpenAPICommand() *cobra.Command {

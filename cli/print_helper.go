@@ -1,15 +1,9 @@
 package cli
 
 import (
-	"context"
 	"embed"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-
-	"tollhouse/cli/term"
-	"tollhouse/store/spelling"
 )
 
 // The helpers, in printed/ exactly as they are printed.
@@ -39,20 +33,6 @@ The first three run $TOLLHOUSE_BIN, or else tollhouse from the PATH, with --stri
 and stop it when the tests end. The compose file uses the image of print dockerfile.`,
 		Args:      operands("NAME"),
 		ValidArgs: helperNames,
-		RunE: p.doing(func(_ context.Context, args []string) error {
-			name := args[0]
-			if !slices.Contains(helperNames, name) {
-				hint := "give one of " + strings.Join(helperNames, ", ")
-				if near, ok := spelling.Nearest(name, slices.Values(helperNames)); ok {
-					hint = "did you mean " + near + "?"
-				}
-				return term.Usage(hint, "unknown helper %q", name)
-			}
-			text, err := printedHelpers.ReadFile("printed/helper-" + name)
-			if err != nil {
-				return err
-			}
-			return p.printText(string(text))
-		}),
+		RunE:      p.printingOneOf("helper", helperNames, printedHelpers, "printed/helper-"),
 	}
 }
