@@ -16,7 +16,8 @@ import (
 )
 
 // printedFiles are the files that print writes, by their names.
-var printedFiles = []string{"systemd", "dockerfile", "compose", "helper go", "helper pytest", "helper vitest", "helper compose"}
+var printedFiles = []string{"systemd", "dockerfile", "compose", "helper go", "helper pytest", "helper vitest", "helper compose",
+	"migration fosoauthserverbundle", "migration doorkeeper", "migration django-oauth-toolkit", "migration hydra", "migration keycloak"}
 
 // Promise (Commands and settings): config shows each value of the running server, or of the next,
 // and its origin, secrets masked; docs/settings.md agrees; the binary prints its unit, Dockerfile
@@ -37,7 +38,7 @@ func TestPrinted(t *testing.T) {
 		})
 		t.Run(name+"_names_known_commands_and_settings", func(t *testing.T) {
 			t.Parallel()
-			if !strings.HasPrefix(name, "helper") { // those are prose and run for real
+			if !strings.Contains(name, " ") { // the others are prose and run for real
 				checkCommands(t, printed(t, name))
 			}
 			checkVariables(t, printed(t, name))
@@ -101,8 +102,28 @@ func TestTheUnitStartsAServerAgainAfterWhatTimeCures(t *testing.T) {
 
 func printed(t *testing.T, name string) string {
 	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join("printed", strings.ReplaceAll(name, " ", "-"))))(t)
+	file := strings.ReplaceAll(strings.Replace(name, "migration ", "migration/", 1), " ", "-")
+	text := must.Get(os.ReadFile(filepath.Join("printed", filepath.FromSlash(file))))(t)
 	return string(text)
+}
+
+// Promise (Platform §14): print migration NAME prints a script of at most 60 lines, whose first
+// comment has the command that runs it, and whose table of scopes is empty
+func TestPrintedMigrations(t *testing.T) {
+	t.Parallel()
+	emptyTable := regexp.MustCompile(`(?mi)^ *(const )?scopes = (\{\}|\[\])`)
+	for _, name := range migrationNames {
+		lines := strings.Split(strings.TrimSuffix(printed(t, "migration "+name), "\n"), "\n")
+		if len(lines) > 60 {
+			t.Errorf("%s has %d lines, want 60 at most", name, len(lines))
+		}
+		if !regexp.MustCompile(`^(#|//) run: \S`).MatchString(lines[1]) {
+			t.Errorf("%s has no command in its first comment: %q", name, lines[1])
+		}
+		if top := strings.Join(lines[:12], "\n"); !emptyTable.MatchString(top) {
+			t.Errorf("%s has no empty table of scopes at its top:\n%s", name, top)
+		}
+	}
 }
 
 // commandForm finds "tollhouse" with the words behind it, where lists in JSON

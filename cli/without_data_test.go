@@ -57,7 +57,7 @@ var commandsWithoutData = map[string]withoutData{
 	"config": {why: noStore}, "config serve": {why: noStore}, "config dev": {why: noStore}, "version": {why: noStore},
 	"print compose": {why: noStore}, "print dockerfile": {why: noStore}, "print grafana": {why: noStore}, "print helper": {args: "go", why: noStore},
 	"print migration": {args: "keycloak", why: noStore},
-	"print openapi": {why: noStore}, "print systemd": {why: noStore},
+	"print openapi":   {why: noStore}, "print systemd": {why: noStore},
 }
 
 // eachLeaf calls visit with every command that does something.
