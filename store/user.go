@@ -319,14 +319,14 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return User{}, err
 	}
-	match, renew, err := s.hasher.Verify(ctx, c, u.password, password)
+	verdict, err := s.hasher.Verify(ctx, c, u.password, password)
 	if err != nil {
 		return User{}, fmt.Errorf("authenticate user: %w", err)
 	}
-	if !match || !u.MaySignIn() {
+	if !verdict.Match || !u.MaySignIn() {
 		return User{}, fmt.Errorf("authenticate user: %w", record.ErrMismatch)
 	}
-	if renew {
+	if verdict.Renew {
 		u = s.renewPassword(ctx, c, u, password)
 	}
 	return u, nil

@@ -82,6 +82,7 @@ const outline = `
 ### Platform §8, §16: elsewhere, attacks
 ## Moving in, and out
 ### Platform §9: one file
+### Platform §10: passwords
 ### Platform §14: recipes
 ## The appliance
 ### Commands and settings

@@ -27,8 +27,8 @@ func TestUnknownUserCostsAHash(t *testing.T) {
 			t.Run(name+"_"+whose, func(t *testing.T) {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				if match, _, err := of.hasher.Verify(context.Background(), secret.Caller{}, kept, "a wrong password"); match || err != nil {
-					t.Fatalf("Verify = %v, %v, want no match", match, err)
+				if v, err := of.hasher.Verify(context.Background(), secret.Caller{}, kept, "a wrong password"); v.Match || err != nil {
+					t.Fatalf("Verify = %+v, %v, want no match", v, err)
 				}
 				runtime.ReadMemStats(&after)
 				if got := after.TotalAlloc - before.TotalAlloc; got < of.min || got > of.max {

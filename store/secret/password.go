@@ -1,19 +1,18 @@
 package secret
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/crypto/argon2"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -27,19 +26,14 @@ const (
 	argonKeySize   = 32
 )
 
-// Upper bounds of a stored hash's parameters. They cover every version of ours, and a
-// damaged record cannot demand all memory.
-const (
-	argonMemoryKiBMax = 256 * 1024
-	argonPassesMax    = 16
-	argonLanesMax     = 4
-)
-
 // RFC 9106 §3.1 allows no less: 8 KiB for each lane, and one pass.
 const (
 	argonMemoryKiBMin = 8
 	argonPassesMin    = 1
 )
+
+// serverCost are the parameters of [NewHasher].
+var serverCost = [3]uint32{argonMemoryKiB, argonPasses, argonLanes}
 
 // The bounds of a prepared password in bytes. Passwords are never truncated.
 const (
@@ -63,63 +57,98 @@ type Hasher struct {
 	OnHash func(waited, took time.Duration, refused bool)
 
 	turns *turns
-	cost  phc // parameters of new hashes, and of the one that an unknown user costs
+	cost  [3]uint32 // of new hashes, and of the one that an unknown user costs
 }
 
 // NewHasher returns a Hasher with a turn for each processor.
-func NewHasher() *Hasher { return &Hasher{turns: newTurns(runtime.GOMAXPROCS(0)), cost: decoy} }
+func NewHasher() *Hasher { return &Hasher{turns: newTurns(runtime.GOMAXPROCS(0)), cost: serverCost} }
 
 // NewQuickHasher is NewHasher with the least that Argon2id allows, 8 KiB and one pass:
 // some microseconds, for a store that keeps nothing. Its hashes resist no guessing.
 func NewQuickHasher() *Hasher {
 	h := NewHasher()
-	h.cost.memoryKiB, h.cost.passes = argonMemoryKiBMin, argonPassesMin
+	h.cost[0], h.cost[1] = argonMemoryKiBMin, argonPassesMin
 	return h
 }
 
 // Waiting returns how many callers wait to hash.
 func (h *Hasher) Waiting() int { return h.turns.length() }
 
+// newHash returns a hash with our parameters, an empty salt and no key.
+func (h *Hasher) newHash() foreignHash {
+	return foreignHash{scheme: argon2id, cost: h.cost, salt: make([]byte, argonSaltSize), size: argonKeySize}
+}
+
 // Hash returns password in PHC format with a new salt. Errors: ErrBusy and ctx's.
 func (h *Hasher) Hash(ctx context.Context, c Caller, password string) (string, error) {
-	var salt [argonSaltSize]byte
-	rand.Read(salt[:])
-	p := h.cost
-	p.salt = salt[:]
-	keys, err := h.derive(ctx, c, p, PreparePassword(password))
+	p := h.newHash()
+	rand.Read(p.salt)
+	_, err := h.inTurn(ctx, c, p.memoryKiB(), func() { p.key = p.derive([]byte(PreparePassword(password))) })
 	if err != nil {
 		return "", err
 	}
-	p.key = keys[0]
-	return p.String(), nil
+	return p.phc(), nil
 }
 
-// Verify reports whether password matches the PHC string, and whether the string
-// should be renewed because our parameters have risen or it was made of a password as it
-// was typed. An empty string means an unknown user: it takes the same time and never
-// matches. A password that [PreparePassword] changes costs two hashes, for every user and
-// whatever matches, so that the time tells nothing about the user. Errors: ErrBusy, ctx's,
-// and one for a damaged string.
-func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) (match, renew bool, err error) {
-	p, known := h.cost, false
+// Verdict is what a check of a password found.
+type Verdict struct {
+	Match bool
+	// Renew reports whether a hash that matches is to be replaced by one of ours: it is another
+	// system's, our parameters have risen, or it was made of a password as it was typed.
+	Renew bool
+	// Began is when the turn began.
+	Began time.Time
+}
+
+// Verify checks a password against the hash of a record: ours, or another system's as
+// [ParseForeign] and [Hasher.Wrap] return it. An empty string means an unknown user: it takes the
+// time of a hash of ours and never matches. A password that [PreparePassword] changes is checked in
+// both forms, for every user and whatever matches, so that the time tells nothing about the user.
+// Errors: ErrBusy, ctx's, and one for a damaged string.
+func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) (Verdict, error) {
+	k := kept{inner: h.newHash()}
 	if stored != "" {
-		if p, err = parsePHC(stored); err != nil {
-			return false, false, err
+		var err error
+		if k, err = parseKept(stored); err != nil {
+			return Verdict{}, err
 		}
-		known = true
 	}
-	forms := []string{PreparePassword(password)}
-	if forms[0] != password {
-		forms = append(forms, password)
-	}
-	keys, err := h.derive(ctx, c, p, forms...)
+	forms := passwordForms(password)
+	keys := make([][]byte, len(forms))
+	began, err := h.inTurn(ctx, c, k.memoryKiB(), func() {
+		for i, form := range forms {
+			keys[i] = k.derive(form)
+		}
+	})
 	if err != nil {
-		return false, false, err
+		return Verdict{}, err
 	}
-	prepared := subtle.ConstantTimeCompare(keys[0], p.key) == 1
-	typed := subtle.ConstantTimeCompare(keys[len(keys)-1], p.key) == 1
-	renew = p.memoryKiB < h.cost.memoryKiB || p.passes < h.cost.passes || typed && !prepared
-	return (prepared || typed) && known, renew, nil
+	prepared := subtle.ConstantTimeCompare(keys[0], k.key()) == 1
+	typed := subtle.ConstantTimeCompare(keys[len(keys)-1], k.key()) == 1
+	v := Verdict{Match: (prepared || typed) && stored != "", Began: began}
+	// The hash of a password that bcrypt cut off would be one of whatever was typed behind.
+	cut := k.inner.scheme.truncates && len(slices.MaxFunc(forms, byLength)) > bcryptRead
+	v.Renew = !cut && (!h.isCurrent(k) || typed && !prepared)
+	return v, nil
+}
+
+// passwordForms returns the forms in which a password is checked: prepared and, if that differs, as
+// it was typed.
+func passwordForms(password string) []string {
+	prepared := PreparePassword(password)
+	if prepared == password {
+		return []string{password}
+	}
+	return []string{prepared, password}
+}
+
+func byLength(a, b string) int { return cmp.Compare(len(a), len(b)) }
+
+// isCurrent reports whether a hash has our parameters, or those of a server, which a store that
+// keeps nothing leaves.
+func (h *Hasher) isCurrent(k kept) bool {
+	in := k.inner
+	return !k.isWrapped && in.scheme == argon2id && in.size == argonKeySize && (in.cost == h.cost || in.cost == serverCost)
 }
 
 // PreparePassword returns the form of a password that is hashed and compared: RFC 8265
@@ -138,29 +167,22 @@ func PreparePassword(password string) string {
 	}, password))
 }
 
-// decoy is the hash to compare with the password of an unknown user.
-var decoy = phc{
-	memoryKiB: argonMemoryKiB, passes: argonPasses, lanes: argonLanes,
-	salt: make([]byte, argonSaltSize), key: make([]byte, argonKeySize),
-}
-
-// derive returns the key of each form of a password, in one turn.
-func (h *Hasher) derive(ctx context.Context, c Caller, p phc, forms ...string) (keys [][]byte, err error) {
-	came := time.Now() // only for OnHash
-	done, err := h.turns.take(ctx, c)
+// inTurn does work that takes so much memory in one turn, and returns when that began. Errors:
+// ErrBusy and ctx's.
+func (h *Hasher) inTurn(ctx context.Context, c Caller, memoryKiB uint32, work func()) (began time.Time, err error) {
+	came := time.Now() // only to measure
+	done, err := h.turns.take(ctx, c, memoryKiB > argonMemoryKiB)
 	if errors.Is(err, ErrBusy) {
 		h.report(time.Since(came), 0, true)
 	}
 	if err != nil {
-		return nil, err
+		return time.Time{}, err
 	}
 	defer done()
-	begun := time.Now()
-	for _, form := range forms {
-		keys = append(keys, argon2.IDKey([]byte(form), p.salt, p.passes, p.memoryKiB, p.lanes, argonKeySize))
-	}
-	h.report(begun.Sub(came), time.Since(begun), false)
-	return keys, nil
+	began = time.Now()
+	work()
+	h.report(began.Sub(came), time.Since(began), false)
+	return began, nil
 }
 
 func (h *Hasher) report(waited, took time.Duration, refused bool) {
@@ -169,64 +191,11 @@ func (h *Hasher) report(waited, took time.Duration, refused bool) {
 	}
 }
 
-// phc is a password hash in the PHC string format.
-type phc struct {
-	memoryKiB uint32
-	passes    uint32
-	lanes     uint8
-	salt, key []byte
-}
+var errDamagedHash = errors.New("secret: stored password hash is damaged")
 
-func (p phc) String() string {
-	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version,
-		p.memoryKiB, p.passes, p.lanes, b64.EncodeToString(p.salt), b64.EncodeToString(p.key))
-}
-
-var errPHC = errors.New("secret: stored password hash is damaged")
-
-func parsePHC(text string) (phc, error) {
-	var p phc
-	var version int
-	var salt, key string
-	n, err := fmt.Sscanf(phcFields(text), "argon2id v=%d m=%d,t=%d,p=%d %s %s",
-		&version, &p.memoryKiB, &p.passes, &p.lanes, &salt, &key)
-	if err != nil || n != 6 || version != argon2.Version {
-		return phc{}, errPHC
-	}
-	if p.salt, err = base64.RawStdEncoding.Strict().DecodeString(salt); err != nil {
-		return phc{}, errPHC
-	}
-	if p.key, err = base64.RawStdEncoding.Strict().DecodeString(key); err != nil {
-		return phc{}, errPHC
-	}
-	sound := p.memoryKiB >= argonMemoryKiBMin && p.memoryKiB <= argonMemoryKiBMax && p.passes >= argonPassesMin && p.passes <= argonPassesMax &&
-		p.lanes >= 1 && p.lanes <= argonLanesMax && len(p.salt) >= 8 && len(p.key) == argonKeySize
-	if !sound || p.String() != text {
-		return phc{}, errPHC
-	}
-	return p, nil
-}
-
-// CheckPasswordHash rejects a text that [Hasher.Hash] cannot have returned.
+// CheckPasswordHash rejects a text that a record of a user cannot have: one that is neither ours
+// nor what [ParseForeign] or [Hasher.Wrap] return.
 func CheckPasswordHash(text string) error {
-	_, err := parsePHC(text)
+	_, err := parseKept(text)
 	return err
-}
-
-// phcFields turns dollar signs into spaces, on which Sscanf splits.
-func phcFields(text string) string {
-	b := []byte(text)
-	for i, c := range b {
-		switch c {
-		case '$':
-			b[i] = ' '
-		case ' ', '\n', '\t', '\r':
-			b[i] = '?' // the format has no white space
-		}
-	}
-	if len(b) > 0 && b[0] == ' ' {
-		b = b[1:]
-	}
-	return string(b)
 }

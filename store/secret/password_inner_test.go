@@ -14,7 +14,7 @@ import (
 func full(h *Hasher) (release func()) {
 	var in []*waiter
 	for range runtime.GOMAXPROCS(0) + hashQueueMax {
-		in = append(in, h.turns.enter(Caller{}))
+		in = append(in, h.turns.enter(Caller{}, false))
 	}
 	return func() {
 		for _, w := range in { // in the order of their turns
@@ -35,7 +35,7 @@ func TestHasherQueueIsBounded(t *testing.T) {
 		if _, err := h.Hash(t.Context(), Caller{}, "correct horse battery staple"); !errors.Is(err, ErrBusy) {
 			t.Errorf("Hash = %v, want %v", err, ErrBusy)
 		}
-		if _, _, err := h.Verify(t.Context(), Caller{}, "", "correct horse battery staple"); !errors.Is(err, ErrBusy) {
+		if _, err := h.Verify(t.Context(), Caller{}, "", "correct horse battery staple"); !errors.Is(err, ErrBusy) {
 			t.Errorf("Verify of any password = %v, want %v", err, ErrBusy)
 		}
 		if took := time.Since(began); took > 0 {
@@ -82,10 +82,10 @@ func TestQuickHasher(t *testing.T) {
 	if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$m=8,t=1,p=1$") {
 		t.Fatalf("Hash() = %q, %v", stored, err)
 	}
-	if match, renew, err := h.Verify(ctx, Caller{}, stored, "pw"); !match || renew || err != nil {
-		t.Errorf("Verify() = %v, %v, %v, want a match that is not renewed", match, renew, err)
+	if v, err := h.Verify(ctx, Caller{}, stored, "pw"); !v.Match || v.Renew || err != nil {
+		t.Errorf("Verify() = %+v, %v, want a match that is not renewed", v, err)
 	}
-	if match, renew, err := NewHasher().Verify(ctx, Caller{}, stored, "pw"); !match || !renew || err != nil {
-		t.Errorf("Verify() by a server = %v, %v, %v, want a match that is renewed", match, renew, err)
+	if v, err := NewHasher().Verify(ctx, Caller{}, stored, "pw"); !v.Match || !v.Renew || err != nil {
+		t.Errorf("Verify() by a server = %+v, %v, want a match that is renewed", v, err)
 	}
 }

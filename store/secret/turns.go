@@ -38,7 +38,8 @@ const (
 // of their own, so that however many there are, others wait for one hash of theirs at most.
 type turns struct {
 	mu                sync.Mutex
-	free              int // processors
+	free              int  // processors
+	large             bool // one of those that take much memory has a turn
 	proved, strangers line
 	inRow             int // turns of proved callers in a row while strangers waited
 }
@@ -66,6 +67,7 @@ type share struct {
 // waiter is a caller that waits for a turn or has it.
 type waiter struct {
 	line     *line
+	isLarge  bool // takes much memory: one such has a turn at a time
 	shares   []*share
 	admitted chan bool // receives true for a turn, false for a refusal
 }
@@ -74,13 +76,13 @@ func newTurns(processors int) *turns {
 	return &turns{free: processors, proved: line{shares: map[string]*share{}}, strangers: line{shares: map[string]*share{}}}
 }
 
-// take waits for a turn and returns the function that ends it. Errors: ErrBusy and
-// ctx's.
-func (t *turns) take(ctx context.Context, c Caller) (done func(), err error) {
+// take waits for a turn and returns the function that ends it. Of those that take much memory one
+// has a turn at a time. Errors: ErrBusy and ctx's.
+func (t *turns) take(ctx context.Context, c Caller, isLarge bool) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	w := t.enter(c)
+	w := t.enter(c, isLarge)
 	wait := time.NewTimer(hashWaitMax)
 	defer wait.Stop()
 	admitted := false
@@ -102,7 +104,7 @@ func (t *turns) take(ctx context.Context, c Caller) (done func(), err error) {
 
 // enter gives the caller a turn if one is free, or else queues it. When the queue is
 // full, the share with the most waiters loses its newest.
-func (t *turns) enter(c Caller) *waiter {
+func (t *turns) enter(c Caller, isLarge bool) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := &t.proved
@@ -110,7 +112,8 @@ func (t *turns) enter(c Caller) *waiter {
 		l = &t.strangers
 	}
 	w := l.join(c.Shares)
-	if t.free > 0 {
+	w.isLarge = isLarge
+	if t.free > 0 && t.mayStart(w) {
 		t.admit(w)
 		return w
 	}
@@ -147,25 +150,44 @@ func (t *turns) leave(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.free++
+	if w.isLarge {
+		t.large = false
+	}
 	w.forget()
-	if l := t.nextLine(); len(l.waiting) > 0 {
-		next := slices.MinFunc(l.waiting, byRound)
+	for t.free > 0 { // a large one may have left a processor idle
+		next := t.next()
+		if next == nil {
+			return
+		}
 		next.unqueue()
 		t.admit(next)
 	}
 }
 
-// nextLine returns whose turn it is.
-func (t *turns) nextLine() *line {
-	strangersWait := len(t.strangers.waiting) > 0
-	if len(t.proved.waiting) > 0 && (!strangersWait || t.inRow < provedTurns) {
-		if strangersWait {
+// mayStart reports whether the memory for w is free.
+func (t *turns) mayStart(w *waiter) bool { return !w.isLarge || !t.large }
+
+// next returns whose turn it is, or nil.
+func (t *turns) next() *waiter {
+	proved, stranger := t.firstOf(&t.proved), t.firstOf(&t.strangers)
+	if proved != nil && (stranger == nil || t.inRow < provedTurns) {
+		if stranger != nil {
 			t.inRow++
 		}
-		return &t.proved
+		return proved
 	}
 	t.inRow = 0
-	return &t.strangers
+	return stranger
+}
+
+// firstOf returns whose turn it is in a line, or nil.
+func (t *turns) firstOf(l *line) (next *waiter) {
+	for _, w := range l.waiting {
+		if t.mayStart(w) && (next == nil || byRound(w, next) < 0) {
+			next = w
+		}
+	}
+	return next
 }
 
 // decided stops the wait of w, and reports whether it already got its turn.
@@ -180,6 +202,7 @@ func (t *turns) decided(w *waiter) (admitted bool) {
 
 func (t *turns) admit(w *waiter) {
 	t.free--
+	t.large = t.large || w.isLarge
 	round := w.round()
 	for _, s := range w.shares {
 		s.next = round + s.cost + s.pass

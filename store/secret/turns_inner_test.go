@@ -20,7 +20,7 @@ type crowd struct {
 
 func newCrowd() *crowd {
 	c := &crowd{turns: newTurns(1), names: map[*waiter]string{}}
-	c.hashing = c.turns.enter(Caller{})
+	c.hashing = c.turns.enter(Caller{}, false)
 	<-c.hashing.admitted
 	return c
 }
@@ -35,7 +35,7 @@ func (c *crowd) come(user, source string, times int) {
 	}
 }
 
-func (c *crowd) enter(name string, of Caller) { c.names[c.turns.enter(of)] = name }
+func (c *crowd) enter(name string, of Caller) { c.names[c.turns.enter(of, false)] = name }
 
 // next ends the current turn and returns who has the next, or "" if the queue is empty.
 func (c *crowd) next() string {
@@ -308,7 +308,7 @@ func TestTurnsForgetCallersThatLeft(t *testing.T) {
 				if i%3 == 0 {
 					ctx = gone
 				}
-				done, err := turns.take(ctx, Caller{Stranger: i%2 == 0, Shares: []Share{{Key: fmt.Sprint(i)}, {Key: fmt.Sprint("source", i%7)}}})
+				done, err := turns.take(ctx, Caller{Stranger: i%2 == 0, Shares: []Share{{Key: fmt.Sprint(i)}, {Key: fmt.Sprint("source", i%7)}}}, i%5 == 0)
 				if err == nil {
 					time.Sleep(100 * time.Millisecond) // in synctest's time
 					done()
