@@ -24,13 +24,18 @@ var secretMutants = []mutant{
 	},
 	{
 		name: "password_dummy_hash", breaks: "RFC 6749 §4.3: an unknown user costs a hash too",
-		under: "store/secret", old: "p, known := h.cost, false", new: `if stored == "" { return false, false, nil }; p, known := h.cost, false`,
+		under: "store/secret", old: "k := kept{inner: h.newHash()}", new: `if stored == "" { return Verdict{}, nil }; k := kept{inner: h.newHash()}`,
 		tests: []string{"TestUnknownUserCostsAHash"},
 	},
 	{
 		name: "password_of_disabled_user", breaks: "RFC 6749 §4.3: a disabled user is refused",
-		under: "store", old: "!match || !u.MaySignIn()", new: "!match",
+		under: "store", old: "!verdict.Match || !u.MaySignIn()", new: "!verdict.Match",
 		tests: []string{"TestAuthenticateUser"},
+	},
+	{
+		name: "password_cut_by_bcrypt", breaks: "what bcrypt did not read of a password does not get into a new hash",
+		under: "store/secret", old: "v.Renew = !cut && ", new: "_ = cut; v.Renew = ",
+		tests: []string{"TestHashesOfOtherSystems"},
 	},
 	{
 		name: "token_kinds", breaks: "a token of one kind never passes for another",
