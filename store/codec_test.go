@@ -99,6 +99,10 @@ func records() map[string]struct {
 			v, err := decodeRefreshToken(secret.Hash{}, b)
 			return encodeRefreshToken(v), err
 		}},
+		"text of an imported token": {encodeTokenText(tokenText{secret.NewID(nil), secret.HashOf("p")}), func(b []byte) ([]byte, error) {
+			v, err := decodeTokenText(struct{}{}, b)
+			return encodeTokenText(v), err
+		}},
 	}
 }
 

@@ -76,51 +76,6 @@ func (s *Store) CreateFixtureUser(ctx context.Context, spec UserSpec) (User, err
 	return u, err
 }
 
-// ParseToken is [secret.Parse]. A store with fixtures takes any text, because any may
-// have been chosen for a token.
-func (s *Store) ParseToken(kind secret.Kind, text string) (secret.Token, bool) {
-	if s.fixtures {
-		return secret.Fixture(text)
-	}
-	return secret.Parse(kind, text)
-}
-
-// kindOf returns the kind of a token, one of the kinds. A fixture does not show its
-// kind, so a store with fixtures looks for it. Errors: ErrNotFound for text that is no
-// token.
-func (s *Store) kindOf(ctx context.Context, text string, kinds ...secret.Kind) (kind secret.Kind, token secret.Token, err error) {
-	if token, ok := secret.Fixture(text); ok && s.fixtures {
-		err = s.db.View(ctx, func(r kv.Reader) error {
-			kind, err = usedAs(r, token.Hash())
-			return err
-		})
-		if err != nil || kind != "" {
-			return kind, token, err
-		}
-	}
-	for _, kind := range kinds {
-		if token, ok := secret.Parse(kind, text); ok {
-			return kind, token, nil
-		}
-	}
-	return "", secret.Token{}, record.ErrNotFound
-}
-
-// usedAs returns the kind of the token with that hash, "" if there is none.
-func usedAs(r kv.Reader, h secret.Hash) (secret.Kind, error) {
-	_, err := r.Get(record.AccessTokenKey(h))
-	if err == nil {
-		return secret.AccessToken, nil
-	}
-	if record.IsAbsent(err) {
-		_, err = r.Get(record.RefreshTokenKey(h))
-	}
-	if err == nil {
-		return secret.RefreshToken, nil
-	}
-	return "", record.GoneIsNil(err)
-}
-
 // FixtureToken returns a token with a text of the caller's own. Errors: *InvalidError.
 func FixtureToken(field, text string) (secret.Token, error) {
 	token, ok := secret.Fixture(text)

@@ -106,7 +106,7 @@ func TestStoreWithoutFixturesTakesNone(t *testing.T) {
 	if _, err := g.IssueFixture(ctx, store.TokenSpec{Client: c, User: g.User(t, "mara", "acct_1"), AccessToken: "mine"}); err == nil {
 		t.Error("IssueFixture() = nil")
 	}
-	if _, ok := g.ParseToken(secret.AccessToken, "mine"); ok {
+	if _, err := g.ParseToken(ctx, secret.AccessToken, "mine"); !errors.Is(err, record.ErrNotFound) {
 		t.Error("ParseToken() takes any text")
 	}
 }
@@ -233,8 +233,8 @@ func TestIssueFixture(t *testing.T) {
 	})
 	t.Run("has_texts_of_the_callers_own", func(t *testing.T) {
 		issue(t, func(s *store.TokenSpec) { s.AccessToken, s.RefreshToken = "mine", "tollat_not-quite" })
-		access, ok := g.ParseToken(secret.AccessToken, "mine")
-		if !ok || !isLive(access) {
+		access, err := g.ParseToken(ctx, secret.AccessToken, "mine")
+		if err != nil || !isLive(access) {
 			t.Fatal("the access token is unknown")
 		}
 		if found, err := g.Introspect(ctx, c, "mine"); err != nil || !found.Access {

@@ -31,10 +31,32 @@ func newGrant(t testing.TB, change ...func(*store.Options)) grant {
 
 func newGrantIn(t testing.TB, f *storetest.Fixture) grant {
 	t.Helper()
+	return beginning{grant.issued}.in(t, f)
+}
+
+// beginning is how the first family of a grant is made.
+type beginning struct {
+	first func(g grant, t testing.TB) store.Issued
+}
+
+func (b beginning) in(t testing.TB, f *storetest.Fixture) grant {
+	t.Helper()
 	client, _ := f.Client(t)
 	g := grant{Fixture: f, client: client, user: f.User(t, "mara", "acct_larkspur")}
-	g.first = g.issue(t, store.ScopeUnstated)
+	g.first = b.first(g, t)
 	return g
+}
+
+// parallel is a grant in a new store for a test that runs beside others.
+func (b beginning) parallel(t *testing.T) grant {
+	t.Helper()
+	t.Parallel()
+	return b.in(t, storetest.New(t))
+}
+
+func (g grant) issued(t testing.TB) store.Issued {
+	t.Helper()
+	return g.issue(t, store.ScopeUnstated)
 }
 
 // parallelGrant is newGrant for a test that runs beside others.

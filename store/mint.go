@@ -56,18 +56,12 @@ func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error
 		if _, err := readParties(tx, f.lineage); err != nil {
 			return err
 		}
-		if err := errors.Join(s.checkUnused(tx, "access_token", spec.AccessToken), s.checkUnused(tx, "refresh_token", spec.RefreshToken)); err != nil {
+		if err := errors.Join(s.keepFixture(tx, f, "access_token", spec.AccessToken), s.keepFixture(tx, f, "refresh_token", spec.RefreshToken)); err != nil {
 			return err
 		}
-		if err := createFamily(tx, f); err != nil {
-			return err
-		}
-		err := writeAccessToken(tx, accessToken{lineage: f.lineage, hash: access.Hash(), family: f.id, scope: f.scope, issuedAt: now, expiresAt: now.Add(accessFor)})
-		if err != nil {
-			return err
-		}
-		if isPair {
-			err = writeRefreshToken(tx, refreshToken{hash: refresh.Hash(), family: f.id, scope: f.scope, expiresAt: now.Add(refreshFor)}, f.expiresAt)
+		err := errors.Join(createFamily(tx, f), f.writeAccess(tx, access.Hash(), now.Add(accessFor)))
+		if err == nil && isPair {
+			err = f.writeRefresh(tx, refresh.Hash(), now.Add(refreshFor))
 		}
 		if err != nil {
 			return err
@@ -109,17 +103,19 @@ func lifetimeOr(usual time.Duration, field string, given *time.Duration) (time.D
 	return *given, nil
 }
 
-// checkUnused refuses the text of another token, live or not, and marks the store.
-func (s *Store) checkUnused(tx kv.Txn, field, text string) error {
+// keepFixture keeps the text that a test chose and marks the store. It refuses that of another
+// token, live or not.
+func (s *Store) keepFixture(tx kv.Txn, f family, field, text string) error {
 	if text == "" {
 		return nil
 	}
-	kind, err := usedAs(tx, secret.HashOf(text))
-	if err != nil {
+	h := secret.HashOf(text)
+	_, err := readText(tx, h)
+	switch {
+	case err == nil:
+		return &UsedError{Field: field}
+	case !record.IsAbsent(err):
 		return err
 	}
-	if kind != "" {
-		return &UsedError{Field: field}
-	}
-	return s.markFixture(tx)
+	return errors.Join(s.markFixture(tx), keepText(tx, f, ImportedToken{Hash: h}, f.createdAt))
 }

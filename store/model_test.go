@@ -209,6 +209,26 @@ func (h *history) stepPassword(t judge) {
 	h.begin(0, issued)
 }
 
+// stepImport brings tokens of another system, and brings them again.
+func (h *history) stepImport(t judge, client int) {
+	old := store.Issued{AccessToken: oldToken("old-access-" + secret.Text(h.random)), RefreshToken: oldToken("old-refresh-" + secret.Text(h.random))}
+	given := importOf(h.clients[client], h.user(t), old, h.f.Now().Add(lives.AccessToken), h.f.Now().Add(lives.RefreshToken))
+	want := "created"
+	for range 2 {
+		outcome, err := h.f.ImportTokens(context.Background(), given)
+		lost, committed := h.lost(err)
+		switch {
+		case lost && !committed:
+			continue
+		case !lost && (err != nil || outcome != want):
+			t.Fatalf("ImportTokens() = %q, %v, want %s", outcome, err, want)
+		case want == "created":
+			h.begin(client, old)
+		}
+		want = "unchanged"
+	}
+}
+
 func (h *history) stepAllow(t judge, client int, pkce bool) {
 	c := &modelCode{client: client, pkce: pkce, expires: h.f.Now().Add(lives.Code)}
 	consent := store.Consent{Client: h.clients[client], User: h.user(t), RedirectURI: storetest.CallbackURI, Epoch: h.clients[client].ConsentEpoch,
@@ -375,6 +395,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 	client := rapid.SampledFrom([]int{0, 0, 0, 1})
 	return map[string]func(*rapid.T){
 		"password": func(t *rapid.T) { h.stepPassword(t) },
+		"import":   func(t *rapid.T) { h.stepImport(t, client.Draw(t, "client")) },
 		"allow":    func(t *rapid.T) { h.stepAllow(t, client.Draw(t, "client"), rapid.Bool().Draw(t, "pkce")) },
 		"redeem": func(t *rapid.T) {
 			if len(h.codes) == 0 {

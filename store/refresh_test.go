@@ -23,19 +23,30 @@ import (
 // client or revoked consent ends both
 func TestRotateRefresh(t *testing.T) {
 	t.Parallel()
-	t.Run("revoked_family_is_refused_and_nothing_changes", rotateOfRevokedFamily)
-	t.Run("ended_client_or_user_is_refused_and_nothing_changes", rotateOfEndedParty)
-	t.Run("retired_token_revokes_the_family", rotateOfRetired)
-	t.Run("unspent_token_gives_a_new_pair", rotateOfUnspent)
-	t.Run("spent_token_whose_successor_was_rotated_revokes_until_it_expires", rotateAfterSuccessor)
-	t.Run("spent_token_within_the_grace_gives_the_identical_pair", rotateWithinGrace)
-	t.Run("spent_token_after_the_grace_whose_pair_was_used_revokes", rotateAfterUse)
-	t.Run("spent_token_after_the_grace_whose_pair_was_lost_gives_a_fresh_one", rotateAfterLoss)
-	t.Run("expired_token_is_refused", rotateOfExpired)
+	rotateByTheTable(t, beginning{grant.issued})
 }
 
-func rotateOfRevokedFamily(t *testing.T) {
-	g := parallelGrant(t)
+// Promise (Platform §12): the first refresh of an imported token returns a native pair by the same
+// table as every refresh: a retry gets the identical pair, a replay after its use ends the family
+func TestRotateImportedRefresh(t *testing.T) {
+	t.Parallel()
+	rotateByTheTable(t, beginning{grant.imported})
+}
+
+func rotateByTheTable(t *testing.T, begin beginning) {
+	t.Run("revoked_family_is_refused_and_nothing_changes", func(t *testing.T) { rotateOfRevokedFamily(t, begin) })
+	t.Run("ended_client_or_user_is_refused_and_nothing_changes", func(t *testing.T) { rotateOfEndedParty(t, begin) })
+	t.Run("retired_token_revokes_the_family", func(t *testing.T) { rotateOfRetired(t, begin) })
+	t.Run("unspent_token_gives_a_new_pair", func(t *testing.T) { rotateOfUnspent(t, begin) })
+	t.Run("spent_token_whose_successor_was_rotated_revokes_until_it_expires", func(t *testing.T) { rotateAfterSuccessor(t, begin) })
+	t.Run("spent_token_within_the_grace_gives_the_identical_pair", func(t *testing.T) { rotateWithinGrace(t, begin) })
+	t.Run("spent_token_after_the_grace_whose_pair_was_used_revokes", func(t *testing.T) { rotateAfterUse(t, begin) })
+	t.Run("spent_token_after_the_grace_whose_pair_was_lost_gives_a_fresh_one", func(t *testing.T) { rotateAfterLoss(t, begin) })
+	t.Run("expired_token_is_refused", func(t *testing.T) { rotateOfExpired(t, begin) })
+}
+
+func rotateOfRevokedFamily(t *testing.T, begin beginning) {
+	g := begin.parallel(t)
 	second := g.mustRefresh(t, g.first)
 	third := g.mustRefresh(t, second)
 	_, err := g.refresh(g.first) // revokes
@@ -49,7 +60,7 @@ func rotateOfRevokedFamily(t *testing.T) {
 	g.familyIsDead(t, g.first, second, third)
 }
 
-func rotateOfEndedParty(t *testing.T) {
+func rotateOfEndedParty(t *testing.T, begin beginning) {
 	t.Parallel()
 	ctx := context.Background()
 	cases := []struct {
@@ -72,7 +83,7 @@ func rotateOfEndedParty(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			g := parallelGrant(t)
+			g := begin.parallel(t)
 			second := g.mustRefresh(t, g.first)
 			check := func() {
 				for i, pair := range []store.Issued{g.first, second} {
@@ -103,11 +114,11 @@ func lose(t *testing.T, g grant) (unseen, fresh store.Issued) {
 	return unseen, g.mustRefresh(t, g.first)
 }
 
-func rotateOfRetired(t *testing.T) {
+func rotateOfRetired(t *testing.T, begin beginning) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, lives.RefreshGrace, 24 * time.Hour, lives.RefreshToken - lives.RefreshGrace - 2*tick} {
 		t.Run(later.String(), func(t *testing.T) {
-			g := parallelGrant(t)
+			g := begin.parallel(t)
 			unseen, fresh := lose(t, g)
 			g.Clock.Advance(later)
 			_, err := g.refresh(unseen)
@@ -117,8 +128,8 @@ func rotateOfRetired(t *testing.T) {
 	}
 }
 
-func rotateOfUnspent(t *testing.T) {
-	g := parallelGrant(t)
+func rotateOfUnspent(t *testing.T, begin beginning) {
+	g := begin.parallel(t)
 	second := g.mustRefresh(t, g.first)
 	if second.RefreshToken.Equal(g.first.RefreshToken) || second.AccessToken.Equal(g.first.AccessToken) {
 		t.Error("RotateRefresh() gave a token of the old pair, want two new ones")
@@ -137,11 +148,11 @@ func rotateOfUnspent(t *testing.T) {
 	}
 }
 
-func rotateAfterSuccessor(t *testing.T) {
+func rotateAfterSuccessor(t *testing.T, begin beginning) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, lives.RefreshGrace, lives.RefreshGrace + tick, lives.RefreshToken - tick} {
 		t.Run(later.String(), func(t *testing.T) {
-			g := parallelGrant(t)
+			g := begin.parallel(t)
 			second := g.mustRefresh(t, g.first)
 			third := g.mustRefresh(t, second) // all in one moment
 			g.Clock.Advance(later)
@@ -151,7 +162,7 @@ func rotateAfterSuccessor(t *testing.T) {
 		})
 	}
 	t.Run("although_the_successor_expired_sooner", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		short := lives
 		short.RefreshToken = time.Hour
 		g.Store = must.Get(store.Open(t.Context(), g.DB, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: short, Log: slog.New(slog.DiscardHandler)}))(t)
@@ -168,10 +179,10 @@ func rotateAfterSuccessor(t *testing.T) {
 	})
 }
 
-func rotateWithinGrace(t *testing.T) {
+func rotateWithinGrace(t *testing.T, begin beginning) {
 	t.Parallel()
 	t.Run("at_every_moment_of_it", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		second := g.mustRefresh(t, g.first)
 		for _, step := range []time.Duration{0, time.Second, lives.RefreshGrace - time.Second} {
 			g.Clock.Advance(step)
@@ -189,7 +200,7 @@ func rotateWithinGrace(t *testing.T) {
 		}
 	})
 	t.Run("even_when_the_pair_was_used", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		second := g.mustRefresh(t, g.first)
 		g.use(t, second)
 		if again := g.mustRefresh(t, g.first); !same(again, second) {
@@ -197,7 +208,7 @@ func rotateWithinGrace(t *testing.T) {
 		}
 	})
 	t.Run("even_when_the_token_expired_since", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		g.Clock.Advance(lives.RefreshToken - tick)
 		second := g.mustRefresh(t, g.first)
 		g.Clock.Advance(time.Second)
@@ -206,7 +217,7 @@ func rotateWithinGrace(t *testing.T) {
 		}
 	})
 	t.Run("but_not_for_longer_when_the_clock_is_set_back", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		second := g.mustRefresh(t, g.first)
 		g.use(t, second)
 		g.Clock.Advance(-time.Hour)
@@ -216,7 +227,7 @@ func rotateWithinGrace(t *testing.T) {
 	t.Run("never_longer_than_an_access_token_lives", func(t *testing.T) {
 		options := store.DefaultLifetimes()
 		options.RefreshGrace = options.AccessToken + time.Second
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		var invalid *record.InvalidError
 		_, err := store.Open(context.Background(), g.DB, store.Options{Now: g.Clock.Now, Key: g.Key, Lifetimes: options})
 		if !errors.As(err, &invalid) {
@@ -225,10 +236,10 @@ func rotateWithinGrace(t *testing.T) {
 	})
 }
 
-func rotateAfterUse(t *testing.T) {
+func rotateAfterUse(t *testing.T, begin beginning) {
 	t.Parallel()
 	t.Run("committed", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		second := g.mustRefresh(t, g.first)
 		g.use(t, second)
 		g.Clock.Advance(lives.RefreshGrace + tick)
@@ -237,7 +248,7 @@ func rotateAfterUse(t *testing.T) {
 		g.familyIsDead(t, g.first, second)
 	})
 	t.Run("noted_and_not_yet_committed", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		second := g.mustRefresh(t, g.first)
 		finish := g.useUncommitted(t, second)
 		defer finish()
@@ -246,7 +257,7 @@ func rotateAfterUse(t *testing.T) {
 		refused(t, "RotateRefresh(first)", err, record.ErrReplayed)
 	})
 	t.Run("lost_in_a_crash_counts_as_unused_until_the_next_use", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		second := g.mustRefresh(t, g.first)
 		finish := g.useUncommitted(t, second)
 		defer finish()
@@ -280,10 +291,10 @@ func (g grant) useUncommitted(t *testing.T, of store.Issued) (finish func()) {
 	return func() { close(release) }
 }
 
-func rotateAfterLoss(t *testing.T) {
+func rotateAfterLoss(t *testing.T, begin beginning) {
 	t.Parallel()
 	t.Run("and_retires_the_unseen_one", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		unseen, fresh := lose(t, g)
 		if same(unseen, fresh) || fresh.ExpiresIn != lives.AccessToken {
 			t.Errorf("RotateRefresh() = %v left and same = %t, want a fresh pair with %v", fresh.ExpiresIn, same(unseen, fresh), lives.AccessToken)
@@ -297,7 +308,7 @@ func rotateAfterLoss(t *testing.T) {
 		g.mustRefresh(t, fresh)
 	})
 	t.Run("and_the_grace_starts_again", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		_, fresh := lose(t, g)
 		g.Clock.Advance(lives.RefreshGrace)
 		if again := g.mustRefresh(t, g.first); !same(again, fresh) {
@@ -309,7 +320,7 @@ func rotateAfterLoss(t *testing.T) {
 		}
 	})
 	t.Run("and_a_use_of_it_ends_that", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		unseen, fresh := lose(t, g)
 		g.use(t, fresh)
 		g.Clock.Advance(lives.RefreshGrace + tick)
@@ -318,7 +329,7 @@ func rotateAfterLoss(t *testing.T) {
 		g.familyIsDead(t, unseen, fresh)
 	})
 	t.Run("with_the_scope_of_the_first_answer", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		must.Get(g.refreshFor(g.first, store.ScopeEventsRead))(t)
 		g.Clock.Advance(lives.RefreshGrace + tick)
 		fresh, err := g.refreshFor(g.first, store.ScopeEventsRead)
@@ -328,10 +339,10 @@ func rotateAfterLoss(t *testing.T) {
 	})
 }
 
-func rotateOfExpired(t *testing.T) {
+func rotateOfExpired(t *testing.T, begin beginning) {
 	t.Parallel()
 	t.Run("unspent", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		g.Clock.Advance(lives.RefreshToken)
 		g.unchanged(t, func() {
 			_, err := g.refresh(g.first)
@@ -342,7 +353,7 @@ func rotateOfExpired(t *testing.T) {
 	})
 	t.Run("repeated_after_its_family_ended_within_the_grace_period", func(t *testing.T) {
 		t.Parallel()
-		g := newGrantIn(t, storetest.NewKeeping(t, func(o *store.Options) { o.Lifetimes.Family = time.Minute }))
+		g := begin.in(t, storetest.NewKeeping(t, func(o *store.Options) { o.Lifetimes.Family = time.Minute }))
 		g.Clock.Advance(50 * time.Second)
 		g.mustRefresh(t, g.first)
 		g.Clock.Advance(lives.RefreshGrace / 2)
@@ -354,7 +365,7 @@ func rotateOfExpired(t *testing.T) {
 			t.Parallel()
 			begun := storetest.NewClock().Now()
 			for name, f := range map[string]*storetest.Fixture{"kept": storetest.NewKeeping(t), "dropped": storetest.New(t)} {
-				g := newGrantIn(t, f)
+				g := begin.in(t, f)
 				asked := s.bring(t, g)
 				g.Clock.Advance(begun.Add(lives.RefreshToken).Sub(g.Now()))
 				want := record.ErrExpired
@@ -372,7 +383,7 @@ func rotateOfExpired(t *testing.T) {
 		})
 	}
 	t.Run("and_its_family_lives", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		second := g.mustRefresh(t, g.first)
 		g.Clock.Advance(lives.RefreshToken - tick)
 		third := g.mustRefresh(t, second)
@@ -386,7 +397,7 @@ func rotateOfExpired(t *testing.T) {
 		g.mustRefresh(t, third)
 	})
 	t.Run("with_its_family_a_year_after_the_authorization", func(t *testing.T) {
-		g := parallelGrant(t)
+		g := begin.parallel(t)
 		pair, age := g.first, time.Duration(0)
 		for step := lives.RefreshToken - time.Hour; age+step < lives.Family; age += step {
 			g.Clock.Advance(step)

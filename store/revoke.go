@@ -78,7 +78,7 @@ func revokeAccess(tx kv.Txn, n *webhook.Ending, by By, c Client, h secret.Hash, 
 	}
 	// The record can be deleted: a repeated refresh derives the same token and does
 	// not store it again.
-	if err := tx.Delete(record.AccessTokenKey(h)); err != nil {
+	if err := errors.Join(keepRevoked(tx, t), tx.Delete(record.AccessTokenKey(h))); err != nil {
 		return err
 	}
 	if f.user.IsZero() { // it has no other token

@@ -42,6 +42,7 @@ func simulatedKinds() (names []string) {
 func simulatedOperations() []simulatedKind {
 	return []simulatedKind{
 		{"issue for a password", 6, func(s *simulation) string { s.stepPassword(s); return "done" }},
+		{"import tokens", 4, func(s *simulation) string { s.stepImport(s, s.client()); return "done" }},
 		{"allow", 20, func(s *simulation) string { s.stepAllow(s, s.client(), s.rng.IntN(2) == 0); return "done" }},
 		{"allow without asking", 8, (*simulation).allowRemembered},
 		{"redeem", 40, func(s *simulation) string {

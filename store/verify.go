@@ -126,6 +126,7 @@ var recordKinds = map[byte]recordKind{
 		_, err := decodeRefreshToken(secret.Hash(p.tail), value)
 		return err
 	})},
+	record.TagImported: {keyShape{tail: hashSize}, decoded(func(_ keyParts, value []byte) error { _, err := decodeTokenText(struct{}{}, value); return err })},
 	record.TagAudit: {keyShape{tail: record.PositionSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
 		return v.auditLine(record.Position(p.tail), value)
 	}},
@@ -277,6 +278,9 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 		return err
 	case webhook.MetaName:
 		return webhook.CheckInstance(value)
+	case metaImported:
+		_, err := decodeLatest(value)
+		return err
 	case metaFixtures:
 		v.fixtures = true
 	}

@@ -43,11 +43,11 @@ func (s *Server) FindPrincipal(r *http.Request) (store.Principal, error) {
 	if err != nil {
 		return store.Principal{}, err
 	}
-	token, ok := s.site.Store.ParseToken(secret.AccessToken, text)
-	if !ok {
-		return store.Principal{}, web.InvalidToken()
+	token, err := s.site.Store.ParseToken(r.Context(), secret.AccessToken, text)
+	var p store.Principal
+	if err == nil {
+		p, err = s.site.Store.FindPrincipal(r.Context(), token)
 	}
-	p, err := s.site.Store.FindPrincipal(r.Context(), token)
 	if errors.Is(err, record.ErrNotFound) || err == nil && p.Platform && !s.site.AdmitsPlatform(r) {
 		return store.Principal{}, web.InvalidToken()
 	}

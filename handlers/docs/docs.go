@@ -110,14 +110,12 @@ type docsToken struct {
 func (t *docsToken) of(ctx context.Context, s *Server) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if token, ok := s.site.Store.ParseToken(secret.AccessToken, t.text); ok {
-		_, err := s.site.Store.FindPrincipal(ctx, token)
-		if err == nil {
-			return t.text, nil
-		}
-		if !errors.Is(err, record.ErrNotFound) {
-			return "", err
-		}
+	token, err := s.site.Store.ParseToken(ctx, secret.AccessToken, t.text)
+	if err == nil {
+		_, err = s.site.Store.FindPrincipal(ctx, token)
+	}
+	if !errors.Is(err, record.ErrNotFound) {
+		return t.text, err
 	}
 	issued, err := dev.Token{}.IssueBy(ctx, s.site.Store, s.site.Demo, web.By(ctx))
 	if _, refused := errors.AsType[*web.Problem](err); refused { // a seed without a demo user or client, or disabled

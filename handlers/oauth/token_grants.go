@@ -80,13 +80,11 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p web.Pa
 		return store.Issued{}, unknownScope(p.Value("scope"))
 	}
 	wrong := web.InvalidGrant("The refresh token is unknown, used, expired or revoked, or it belongs to another client.")
-	token, ok := s.site.Store.ParseToken(secret.RefreshToken, p.Value("refresh_token"))
-	if !ok {
-		s.auditRefusedToken(ctx, client, record.ErrNotFound)
-		return store.Issued{}, wrong
+	token, err := s.site.Store.ParseToken(ctx, secret.RefreshToken, p.Value("refresh_token"))
+	var issued store.Issued
+	if err == nil {
+		issued, err = s.site.Store.RotateRefresh(ctx, store.Refresh{Client: client, Token: token, Scope: scope, By: web.By(ctx)})
 	}
-	issued, err := s.site.Store.RotateRefresh(ctx,
-		store.Refresh{Client: client, Token: token, Scope: scope, By: web.By(ctx)})
 	var beyond *store.ScopeError
 	switch {
 	case errors.As(err, &beyond):

@@ -14,7 +14,7 @@ var KindWords = map[byte]string{
 	TagSession: "sessions", TagUserSession: "lists of sessions", TagDecided: "decided consent screens",
 	TagCode: "authorization codes", TagUserCode: "lists of authorization codes", TagConsent: "remembered consents",
 	TagFamily: "token families", TagClientFamily: "lists of token families by client", TagUserFamily: "lists of token families by user",
-	TagAccessToken: "access tokens", TagRefreshToken: "refresh tokens", TagAudit: "audit lines",
+	TagAccessToken: "access tokens", TagRefreshToken: "refresh tokens", TagImported: "texts of imported tokens", TagAudit: "audit lines",
 	TagLog: "events and their lists", TagEventHead: "heads of event logs", TagKnownType: "known event types", TagEventForeign: "event ids given elsewhere",
 	TagResource: "resources", TagCertificate: "certificates",
 	TagCounts: "counts of events",

@@ -40,6 +40,7 @@ const (
 	TagUserFamily   = 'W' // id16 id16
 	TagAccessToken  = 't' // h32
 	TagRefreshToken = 'r' // h32
+	TagImported     = 'T' // h32
 	TagAudit        = 'l' // pos16
 	TagEventHead    = 'h' // str(owner)
 	TagLog          = 'E' // start6 str(owner), then one of the lists of eventlog/segment.go
@@ -148,6 +149,7 @@ func ClientFamiliesKey(client string) Key    { return NewKey(TagClientFamily).St
 func UserFamiliesKey(user secret.ID) Key     { return NewKey(TagUserFamily).ID(user) }
 func AccessTokenKey(h secret.Hash) Key       { return NewKey(TagAccessToken).Hash(h) }
 func RefreshTokenKey(h secret.Hash) Key      { return NewKey(TagRefreshToken).Hash(h) }
+func ImportedTokenKey(h secret.Hash) Key     { return NewKey(TagImported).Hash(h) }
 func EventHeadKey(owner string) Key          { return NewKey(TagEventHead).Str(owner) }
 func EventForeignKey(owner, id string) Key   { return NewKey(TagEventForeign).Str(owner).Str(id) }
 func KnownTypesKey(owner string) Key         { return NewKey(TagKnownType).Str(owner) }

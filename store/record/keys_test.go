@@ -121,7 +121,7 @@ func FuzzKeysOfIDs(f *testing.F) {
 			}
 		}
 		for form, build := range map[string]func(secret.Hash) Key{
-			"session": SessionKey, "decided ticket": DecidedKey, "code": CodeKey, "access token": AccessTokenKey, "refresh token": RefreshTokenKey,
+			"session": SessionKey, "decided ticket": DecidedKey, "code": CodeKey, "access token": AccessTokenKey, "refresh token": RefreshTokenKey, "imported token": ImportedTokenKey,
 		} {
 			k, want := build(h), bytes.Compare(h[:], otherHash[:])
 			if got := bytes.Compare(k, build(otherHash)); got != want || !bytes.Equal(k[1:], h[:]) {
@@ -143,13 +143,13 @@ func TestKeyTagsDiffer(t *testing.T) {
 	tags := []byte{TagMeta, TagClient, TagUser, TagUserName, TagAccount, TagSession, TagUserSession, TagDecided, TagCode, TagUserCode, TagFamily, TagClientFamily,
 		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog,
 		TagCounts, TagRing, TagSignIn, TagClientUse,
-		TagWebhook, TagWebhookID, TagWebhookSet, TagWebhookLine, TagFeed}
+		TagWebhook, TagWebhookID, TagWebhookSet, TagWebhookLine, TagFeed, TagImported}
 	// The letters are on users' disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqgiIwbPLG" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqgiIwbPLGT" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqgiIwbPLG") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqgiIwbPLGT") {
 		t.Error("two nouns share a tag")
 	}
 }

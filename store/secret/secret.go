@@ -104,6 +104,28 @@ func Parse(kind Kind, text string) (Token, bool) {
 	return tokenOf(text), true
 }
 
+const (
+	importedSizeMin = 20 // shorter ones can be guessed
+	importedSizeMax = 512
+)
+
+// ParseImported returns the token of another system with that text, or false for one that is too
+// short or too long, has other characters than visible ASCII, or has one of our prefixes.
+func ParseImported(text string) (Token, bool) {
+	if len(text) < importedSizeMin || len(text) > importedSizeMax || !isVisible(text) {
+		return Token{}, false
+	}
+	switch Kind(text[:kindSize]) {
+	case AccessToken, RefreshToken, Code, ClientSecret, SessionToken:
+		return Token{}, false
+	}
+	return tokenOf(text), true
+}
+
+func isVisible(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
+}
+
 // FixtureSizeMax is the size of a fixture's text in bytes.
 const FixtureSizeMax = 1024
 

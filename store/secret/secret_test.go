@@ -89,6 +89,27 @@ func TestToken(t *testing.T) {
 	})
 }
 
+// Promise (Platform §12): the text of an imported token is 20 to 512 visible ASCII characters and begins
+// with none of our prefixes
+func TestParseImported(t *testing.T) {
+	t.Parallel()
+	body := strings.Repeat("aZ9-._~+/=!", 3)
+	for _, text := range []string{body[:20], body, strings.Repeat("x", 512), "toll_" + body, "TOLLAT_" + body} {
+		if token, ok := secret.ParseImported(text); !ok || token.Reveal() != text {
+			t.Errorf("ParseImported(%q) is refused", text)
+		}
+	}
+	refused := []string{"", body[:19], strings.Repeat("x", 513), body + " ", body + "\n", "\x00" + body, body + "\x7f", body + "ä"}
+	for _, kind := range []secret.Kind{secret.AccessToken, secret.RefreshToken, secret.Code, secret.ClientSecret, secret.SessionToken} {
+		refused = append(refused, string(kind)+body)
+	}
+	for _, text := range refused {
+		if _, ok := secret.ParseImported(text); ok {
+			t.Errorf("ParseImported(%q) is taken", text)
+		}
+	}
+}
+
 func TestSuccessors(t *testing.T) {
 	t.Parallel()
 	key, old, nonce := secret.NewKey(nil), secret.New(nil, secret.RefreshToken), secret.NewNonce(nil)
