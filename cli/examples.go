@@ -52,6 +52,8 @@ tollhouse event tail --type payment.failed --json`,
 	"move": `tollhouse move --data /var/lib/tollhouse 'postgres://toll@db.example/toll?sslmode=verify-full'
 tollhouse move --store 'postgres://toll@db.example/toll?sslmode=verify-full' /var/lib/tollhouse`,
 	"print grafana": `tollhouse print grafana > /var/lib/grafana/dashboards/tollhouse.json`,
+	"print migration": `tollhouse print migration doorkeeper > export.rb
+tollhouse print migration fosoauthserverbundle > src/Command/TollhouseExportCommand.php`,
 	"print openapi": `tollhouse print openapi --public-url https://pay.example > openapi.json`,
 	"stats": `tollhouse stats --range 7d --account larkspur
 tollhouse stats --range 1h --json`,
