@@ -1,0 +1,225 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/moving"
+	"tollhouse/store/storetest/must"
+)
+
+var updateMigration = flag.Bool("update-migration", false, "write testdata/migration/NAME/want.txt")
+
+// migration is another system with a small database, in testdata/migration/NAME, and the script
+// that exports it.
+type migration struct {
+	name   string
+	probe  []string  // fails if a package is missing
+	needs  string    // the packages
+	fill   []string  // makes the database or the export
+	file   string    // where the script's command expects the script
+	scopes [2]string // the empty table at the top of the script, and a full one
+
+	client   credentials
+	username string
+	access   string // live tokens of the old system; none where they do not move
+	refresh  string
+}
+
+const migratedPassword = "correct horse battery" // everybody's
+
+// TestMigrationScripts runs each printed script on the system that it is for, by the command in its
+// first comment. What it writes and what it leaves out are in want.txt.
+//
+// The databases are made by the real libraries where Debian has them: Doorkeeper 5.5 on Rails 6.1
+// with its own migration, models and strategies; django-oauth-toolkit 1.7 on Django 3.2; for
+// FOSOAuthServerBundle Doctrine's schema and array type after the bundle's published mapping, and
+// Symfony's own hashers. The tables of Hydra are a dump of what Hydra 2.3.0 made by its migrations
+// and its API, whose answer is clients.json; those of Kratos are by the migrations of 1.3.1, with
+// rows written here. Keycloak's export is after its published form, with hashes by the argon2 and
+// hashlib libraries.
+//
+// Promise (Platform §14): each script writes lines alone to its standard output, and what it left
+// out, and why, as counts to standard error, on a real small database or export of its system
+func TestMigrationScripts(t *testing.T) {
+	must.SkipInShort(t)
+	for _, m := range migrations() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			file, left := m.export(t)
+			var got strings.Builder
+			for line := range strings.Lines(string(must.Get(os.ReadFile(file))(t))) {
+				if _, err := moving.Parse([]byte(line), false); err != nil {
+					t.Errorf("%s%v", line, err)
+				}
+				got.WriteString(masked(t, line))
+			}
+			got.WriteString("\n" + left)
+			golden := filepath.Join("testdata", "migration", m.name, "want.txt")
+			if *updateMigration {
+				must.Do(t, os.WriteFile(golden, []byte(got.String()), 0o644))
+			}
+			if want := must.Get(os.ReadFile(golden))(t); got.String() != string(want) {
+				t.Errorf("the script writes\n%s\nwant\n%s", &got, want)
+			}
+		})
+	}
+}
+
+func migrations() []migration {
+	const python = "/usr/bin/python3" // Debian's, which has its packages
+	const pythonScopes = `SCOPES = {"orders": "events:read resources:read"}`
+	return []migration{
+		{
+			name:  "fosoauthserverbundle",
+			probe: []string{"php", "-r", `foreach (["Symfony/Component/PasswordHasher", "Symfony/Component/Console", "Doctrine/DBAL"] as $p) require_once "$p/autoload.php"; new SQLite3(":memory:");`},
+			needs: "php-cli, php-sqlite3, php-doctrine-dbal, php-symfony-console and php-symfony-password-hasher",
+			fill:  []string{"php", "fill.php"}, file: "src/Command/TollhouseExportCommand.php",
+			scopes: [2]string{"const SCOPES = []", "const SCOPES = ['read' => 'events:read resources:read']"},
+			client: credentials{"1_3bcbxd9e24g0gk4swg0kwgcwg4o8k8g4g888kwc44gcc0gwwk4", "4ok2x70rlfokc8g0wws8c8kwcokw80k44sg48goc0ok4w0so0k"}, username: "odile",
+			access: "ZDNhYzY1NjQ4access-of-odile", refresh: "ZDNhYzY1NjQ4refresh-of-odile",
+		},
+		{
+			name:  "doorkeeper",
+			probe: []string{"ruby", "-e", `require "rails"; require "doorkeeper"; require "active_record/railtie"; require "sqlite3"; require "bcrypt"`},
+			needs: "ruby-doorkeeper, ruby-activerecord, ruby-sqlite3 and ruby-bcrypt",
+			fill:  []string{"FILL=1", "bin/rails", "runner", "fill.rb"}, file: "export.rb",
+			scopes: [2]string{"scopes = {}", `scopes = { "public" => "events:read resources:read" }`},
+			client: credentials{"books-uid", "the-secret-of-the-books-application"}, username: "odile@larkspur.example",
+			access: "access-of-odile-at-the-books", refresh: "refresh-of-odile-at-the-books",
+		},
+		{
+			name:  "django-oauth-toolkit",
+			probe: []string{python, "-c", "import django, oauth2_provider, argon2"},
+			needs: "python3-django-oauth-toolkit and python3-argon2",
+			fill:  []string{"sh", "-c", "python3 manage.py shell < fill.py"}, file: "export.py",
+			scopes: [2]string{"SCOPES = {}", `SCOPES = {"read": "events:read resources:read"}`},
+			client: credentials{"books-id", "ooTh3ahquee8Eing9aeyoo6Iechi0eiChahph2Ahp6ohz4ee"}, username: "odile",
+			access: "access-of-odile-at-the-books", refresh: "refresh-of-odile-at-the-books",
+		},
+		{
+			name:  "hydra",
+			probe: []string{"psql", "--version"}, needs: "postgresql",
+			file: "export.py", scopes: [2]string{"SCOPES = {}", pythonScopes},
+			client: credentials{"books", "the-secret-of-the-bookkeeping-client"}, username: "odile",
+		},
+		{
+			name:  "keycloak",
+			probe: []string{python, "-c", "import argon2"}, needs: "python3-argon2",
+			fill: []string{"python3", "fill.py"}, file: "export.py", scopes: [2]string{"SCOPES = {}", pythonScopes},
+			client: credentials{"books", "ZWq3hVJ8dEn2xT6gRk9LsYcB4mPaUf7t"}, username: "odile",
+		},
+	}
+}
+
+// export makes the system's database in a directory of its own and runs the script on it, by the
+// command in the script. It returns the lines and what was left out.
+func (m migration) export(t *testing.T) (file string, left string) {
+	must.Have(t, exec.Command(m.probe[0], m.probe[1:]...).Run() == nil, m.needs+", of Debian's packages, are missing")
+	dir := t.TempDir()
+	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "migration", m.name))))
+	tools := t.TempDir()
+	for _, name := range []string{"python", "python3"} {
+		must.Do(t, os.Symlink("/usr/bin/python3", filepath.Join(tools, name)))
+	}
+	environ := append(environ(), "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1")
+	if m.name == "hydra" {
+		environ = append(environ, hydra(t, dir)...)
+	}
+	run := func(name string, args ...string) (stderr string) {
+		cmd := exec.Command(name, args...)
+		cmd.Dir, cmd.Env = dir, environ
+		var told bytes.Buffer
+		cmd.Stderr = &told
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%s %q: %v\n%s", name, args, err, &told)
+		}
+		return told.String()
+	}
+	if len(m.fill) > 0 {
+		run("env", m.fill...) // looks for it in our PATH
+	}
+	script := string(command(t, "", "print", "migration", m.name))
+	if !strings.Contains(script, m.scopes[0]) {
+		t.Fatalf("the script has no %s", m.scopes[0])
+	}
+	path := filepath.Join(dir, filepath.FromSlash(m.file))
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(strings.Replace(script, m.scopes[0], m.scopes[1], 1)), 0o600))
+	line := runLine.FindStringSubmatch(script)
+	if line == nil {
+		t.Fatal("the script names no command")
+	}
+	left = run("bash", "-c", "umask 077; "+strings.Replace(line[1], "DIRECTORY", "export", 1))
+	return filepath.Join(dir, "export.ndjson"), left
+}
+
+// runLine finds the command in a script's first comment, and the settings in front of it that a
+// reader replaces.
+var runLine = regexp.MustCompile(`(?m)^(?:#|//) run: (?:[A-Z_]+=\S* )*(.*)$`)
+
+// hydra makes the databases of Hydra and Kratos, and an admin API that answers as Hydra did.
+func hydra(t *testing.T, dir string) (environ []string) {
+	api := http.NewServeMux()
+	var clients []json.RawMessage
+	decode(t, must.Get(os.ReadFile(filepath.Join(dir, "clients.json")))(t), &clients)
+	api.HandleFunc("GET /admin/clients", func(w http.ResponseWriter, r *http.Request) {
+		page := clients[:3]
+		if r.FormValue("page_token") == "" {
+			w.Header().Set("Link", `</admin/clients?page_size=3&page_token=eyJvIjoiMyJ9>; rel="next",</admin/clients?page_size=3&page_token=eyJvIjoiMyJ9>; rel="last"`)
+		} else {
+			page = clients[3:]
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_ = json.NewEncoder(w).Encode(page)
+	})
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	environ = []string{"HYDRA_ADMIN_URL=" + server.URL}
+	for _, name := range []string{"hydra", "kratos"} {
+		dsn := pgtest.Start(t)
+		if out, err := exec.Command("psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-f", filepath.Join(dir, name+".sql")).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+		join := "?"
+		if strings.Contains(dsn, "?") {
+			join = "&"
+		}
+		environ = append(environ, strings.ToUpper(name)+"_DSN="+dsn+join+"max_conns=20&max_idle_conns=4")
+	}
+	return environ
+}
+
+// secretMember finds members that may differ from run to run.
+var secretMember = regexp.MustCompile(`password_hash|client_secret|_sha256`)
+
+// masked is a line without what differs from run to run.
+func masked(t *testing.T, line string) string {
+	var record map[string]map[string]any
+	decode(t, []byte(line), &record)
+	for _, members := range record {
+		for name, value := range members {
+			switch text, isText := value.(string); {
+			case strings.HasSuffix(name, "_at"):
+				members[name] = 0
+			case isText && secretMember.MatchString(name):
+				members[name] = text[:min(len(text), 24)] + "…"
+			}
+		}
+	}
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	must.Do(t, e.Encode(record))
+	return text.String()
+}
