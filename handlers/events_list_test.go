@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
@@ -286,7 +287,7 @@ func TestListEventsNotices(t *testing.T) {
 
 // Promise (Attacks on the events API): another account's event by id; invalid ids
 // Promise (§2.3): an unknown, malformed or foreign id is the same 404, byte for byte; an event's
-// ETag is its id, strong
+// ETag is its id with a mark of the account, strong
 func TestFindEvent(t *testing.T) {
 	t.Parallel()
 	a, token := newGoldenAPI(t)
@@ -328,7 +329,7 @@ func TestFindEvent(t *testing.T) {
 	t.Run("foreign_id_is_kept", func(t *testing.T) {
 		t.Parallel()
 		w := a.get("/api/events/ev-foreign_7", token)
-		if e := decodeObject(t, w.Body.Bytes()); e["id"] != "ev-foreign_7" || w.Header().Get("ETag") != `"ev-foreign_7"` {
+		if e := decodeObject(t, w.Body.Bytes()); e["id"] != "ev-foreign_7" || w.Header().Get("ETag") != web.EventTag(goldenAccount, "ev-foreign_7") {
 			t.Errorf("answer = %d %s %s", w.Code, w.Header().Get("ETag"), w.Body)
 		}
 	})
@@ -353,7 +354,7 @@ func TestFindEvent(t *testing.T) {
 	t.Run("ETag_304", func(t *testing.T) {
 		t.Parallel()
 		for given, want := range map[string]int{
-			`"` + goldenFirst + `"`: 304, `W/"` + goldenFirst + `"`: 304, `"x", "` + goldenFirst + `"`: 304, "*": 304,
+			web.EventTag(goldenAccount, goldenFirst): 304, web.EventTag("acct_other", goldenFirst): 200, `"` + goldenFirst + `"`: 304, `W/"` + goldenFirst + `"`: 304, `"x", "` + goldenFirst + `"`: 304, "*": 304,
 			`"` + goldenSecond + `"`: 200, goldenFirst: 200, "": 200,
 		} {
 			w := a.get("/api/events/"+goldenFirst, token, "If-None-Match", given)

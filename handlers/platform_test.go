@@ -13,6 +13,7 @@ import (
 	"tollhouse/handlers"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -421,6 +422,49 @@ func TestActsAsABoundClient(t *testing.T) {
 	if line := lastLine(h.log.String(), `"route":"/api/resources/:kind/:id"`); !strings.Contains(line, `"client_id":"`+p.client.ID+`"`) || !strings.Contains(line, `"account_id":"acct_h10"`) {
 		t.Errorf("the log line is %s, want client and account", line)
 	}
+}
+
+// TestEntityTagsDifferByAccount imports the same events into two accounts.
+//
+// Promise (Platform §2): the ETags of two accounts differ, also of events and resources that were
+// imported with one id; that of the other account is no match, and the bare id is one
+func TestEntityTagsDifferByAccount(t *testing.T) {
+	h := parallelHouse(t)
+	access := actsForAll(t, h).access(t)
+	const line = `{"type":"plan.created","resource":"p1","id":"ev9","eventData":{"object":{"n":1}},"createdAt":1773000001}`
+	accounts := []string{"acct_one", "acct_two"}
+	for _, account := range accounts {
+		must.Get(h.CreateAccount(t.Context(), account, ""))(t)
+		im := must.Get(h.Events.NewImporter(account, eventlog.ImportOptions{}))(t)
+		must.Get(im.Add(t.Context(), []byte(line), 0))(t)
+		must.Get(im.Flush(t.Context()))(t)
+	}
+	const resource = "/api/resources/plan/p1"
+	for _, path := range []string{"/api/events/ev9", resource, "/api/events", "/api/event-types"} {
+		tags := map[string]string{}
+		for _, account := range accounts {
+			a := h.call(t, access, "GET", path, "", actingFor(account))
+			wantStatus(t, a, http.StatusOK)
+			tags[account] = a.Header.Get("ETag")
+		}
+		one, two := tags["acct_one"], tags["acct_two"]
+		if one == "" || one == two {
+			t.Errorf("%s: both accounts have the ETag %s", path, one)
+		}
+		for tag, status := range map[string]int{one: http.StatusNotModified, two: http.StatusOK} {
+			wantStatus(t, h.call(t, access, "GET", path, "", actingFor("acct_one"), header("If-None-Match", tag)), status)
+		}
+	}
+	tag := h.call(t, access, "GET", resource, "", actingFor("acct_two")).Header.Get("ETag")
+	change := func(name, tag string, status int) {
+		t.Helper()
+		wantStatus(t, h.call(t, access, "PATCH", resource, `{}`, actingFor("acct_one"), header(name, tag)), status)
+	}
+	change("If-Match", tag, http.StatusPreconditionFailed)
+	change("If-None-Match", tag, http.StatusOK)
+	change("If-None-Match", `"ev9"`, http.StatusPreconditionFailed)
+	change("If-Match", `"ev9"`, http.StatusOK)
+	change("If-Match", h.call(t, access, "GET", resource, "", actingFor("acct_one")).Header.Get("ETag"), http.StatusOK)
 }
 
 // lastLine returns the last line of a log that has a text.

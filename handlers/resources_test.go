@@ -109,13 +109,13 @@ func wantEvent(t *testing.T, a *apiHouse, token string, w answer, typ string, pr
 	if body := decodeObject(t, w.Body.Bytes()); !reflect.DeepEqual(body, e.EventData.Object) {
 		t.Errorf("answer %v, but the event has %v", body, e.EventData.Object)
 	}
-	if etag := w.Header().Get("ETag"); etag != `"`+e.ID+`"` {
-		t.Errorf("ETag = %s, want the event's id", etag)
+	if etag := w.Header().Get("ETag"); etag != web.EventTag(e.Owner, e.ID) {
+		t.Errorf("ETag = %s, want that of the event", etag)
 	}
 }
 
 // Promise (§3.1): reads need resources:read, changes resources:write; a resource's ETag is its last
-// event's id, strong
+// event's id with a mark of the account, strong
 func TestResourceAnswers(t *testing.T) {
 	a := parallelAPI(t)
 	token := a.token(t, "harriet.voss", "acct_a", store.ScopeUnstated)

@@ -32,7 +32,8 @@ func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 	if !web.AcceptsJSON(r) {
 		return web.NotAcceptable()
 	}
-	types, more, err := s.site.Store.Events.ListEventTypes(r.Context(), web.PrincipalFrom(r.Context()).Account)
+	account := web.PrincipalFrom(r.Context()).Account
+	types, more, err := s.site.Store.Events.ListEventTypes(r.Context(), account)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := web.EncodeJSON(list)
 	// Whatever changes the list changes its bytes.
-	sum := sha256.Sum256(body)
+	sum := sha256.Sum256(append([]byte(account+"\x00"), body...))
 	if web.NotModified(w, r, `W/"`+hex.EncodeToString(sum[:8])+`"`) {
 		return nil
 	}

@@ -283,7 +283,7 @@ func (s *Server) WriteEvent(w http.ResponseWriter, r *http.Request, owner string
 	if err != nil {
 		return err
 	}
-	if tag := web.EntityTag(id); web.NotModified(w, r, tag) {
+	if web.EventNotModified(w, r, owner, id) {
 		return nil
 	}
 	if err := web.FactsFrom(r.Context()).Lease.Settle(r.Context(), len(buffer.B)); err != nil {

@@ -56,7 +56,7 @@ func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, change f
 	if err != nil {
 		return resourceProblem(err)
 	}
-	writeChanged(w, r, changed)
+	writeChanged(w, r, c.Owner, changed)
 	for _, miss := range s.site.Store.Events.Rules().NearMisses(c.Kind, body) {
 		w.Header().Add("Tollhouse-Notice", fmt.Sprintf("%s is not a field of kind %s; did you mean %s?", web.PlainWords(web.ShownName(miss.Name)), c.Kind, miss.Field))
 	}
@@ -84,15 +84,15 @@ func (s *Server) deleteResource(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return resourceProblem(err)
 	}
-	writeChanged(w, r, changed)
+	writeChanged(w, r, c.Owner, changed)
 	w.Header().Del("ETag") // the version is gone
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // writeChanged sends the resource's version and the recorded event, if any.
-func writeChanged(w http.ResponseWriter, r *http.Request, changed eventlog.Changed) {
-	w.Header().Set("ETag", web.EntityTag(changed.Event))
+func writeChanged(w http.ResponseWriter, r *http.Request, account string, changed eventlog.Changed) {
+	w.Header().Set("ETag", web.EventTag(account, changed.Event))
 	event := changed.Recorded
 	if event == "" {
 		event = "none"
@@ -109,11 +109,12 @@ func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
 	if !web.AcceptsJSON(r) {
 		return web.NotAcceptable()
 	}
-	resource, err := s.site.Store.Events.FindResource(r.Context(), web.PrincipalFrom(r.Context()).Account, web.PathParam(r, "kind"), web.PathParam(r, "id"))
+	account := web.PrincipalFrom(r.Context()).Account
+	resource, err := s.site.Store.Events.FindResource(r.Context(), account, web.PathParam(r, "kind"), web.PathParam(r, "id"))
 	if err != nil {
 		return resourceProblem(err)
 	}
-	if web.NotModified(w, r, web.EntityTag(resource.Event)) {
+	if web.EventNotModified(w, r, account, resource.Event) {
 		return nil
 	}
 	if err := web.FactsFrom(r.Context()).Lease.Settle(r.Context(), len(resource.JSON)); err != nil {
@@ -198,6 +199,11 @@ func (s *Server) parseResourceChange(r *http.Request) (eventlog.ResourceChange, 
 	}
 	if refused := parseCondition(r, &c.Condition); refused != nil {
 		return c, refused
+	}
+	for _, versions := range [][]string{c.Condition.OneOf, c.Condition.NoneOf} {
+		for i, version := range versions {
+			versions[i] = web.EventIn(c.Owner, version)
+		}
 	}
 	return c, nil
 }

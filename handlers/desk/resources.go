@@ -177,7 +177,7 @@ func (s *Server) resource(v *visit) error {
 	}
 	e := eventSearch{account: account, asked: []web.QueryPair{{Name: "resource", Value: id}}}
 	p := views.ResourceProps{
-		Kind: kind, ID: id, Name: displayName(document), ETag: web.EntityTag(resource.Event), EventsURL: e.address(deskEventsPath), Curl: v.curl("/api/resources/"+kind+"/"+id, nil),
+		Kind: kind, ID: id, Name: displayName(document), ETag: web.EventTag(account, resource.Event), EventsURL: e.address(deskEventsPath), Curl: v.curl("/api/resources/"+kind+"/"+id, nil),
 	}
 	for _, m := range document.Members() {
 		p.Members = append(p.Members, views.Detail{Label: m.Name, Value: plainValue(m.Value)})

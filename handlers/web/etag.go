@@ -5,14 +5,30 @@ import (
 	"hash/fnv"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tollhouse/store/eventlog"
 )
 
-// EntityTag is a strong tag (RFC 9110 §8.8.3): an event never changes, and every
-// change of a resource has a new event.
-func EntityTag(id string) string { return `"` + id + `"` }
+// EntityTag is a strong tag (RFC 9110 §8.8.3).
+func EntityTag(version string) string { return `"` + version + `"` }
+
+// EventTag is the strong tag of an event of an account, and of a resource whose last event it is: an
+// event never changes, and every change of a resource has a new event. Two accounts may have
+// imported events with one id, and a caller who acts for both must not take one for the other.
+func EventTag(account, event string) string { return EntityTag(event + markOf(account)) }
+
+// EventIn returns the event that a version of [VersionsIn] names in an account. An id without the mark
+// of an account counts too, since callers know ids from events. That of another account is none.
+func EventIn(account, version string) string { return strings.TrimSuffix(version, markOf(account)) }
+
+// markOf marks a tag with an account. Ids of events have no dot.
+func markOf(account string) string {
+	h := fnv.New64a()
+	h.Write([]byte(account))
+	return "." + strconv.FormatUint(h.Sum64(), 36)
+}
 
 // ListTag is a weak tag, which changes whenever the requested page may have changed. In a
 // restored store it has the epoch, because another history may follow the backup.
@@ -36,9 +52,15 @@ var compressedSuffixes = []string{gzipSuffix, "-br", "-zstd"}
 // IsConditional reports whether the caller has some version already.
 func IsConditional(r *http.Request) bool { return len(r.Header["If-None-Match"]) > 0 }
 
+// EventNotModified is [NotModified] for an event, or a resource whose last event it is. The bare id
+// names it too, as in [EventIn].
+func EventNotModified(w http.ResponseWriter, r *http.Request, account, event string) bool {
+	return NotModified(w, r, EventTag(account, event), EntityTag(event))
+}
+
 // NotModified sets the tag, and responds with 304 if the caller has that version
-// (RFC 9110 §13.1.2), compressed or not.
-func NotModified(w http.ResponseWriter, r *http.Request, tag string) bool {
+// (RFC 9110 §13.1.2), compressed or not. also are other tags of that version.
+func NotModified(w http.ResponseWriter, r *http.Request, tag string, also ...string) bool {
 	w.Header().Set("ETag", tag)
 	if !IsConditional(r) {
 		return false
@@ -47,7 +69,10 @@ func NotModified(w http.ResponseWriter, r *http.Request, tag string) bool {
 	if !ok {
 		return false
 	}
-	at := slices.IndexFunc(tags, func(given string) bool { return namesTheSame(given, tag) })
+	also = append(also, tag)
+	at := slices.IndexFunc(tags, func(given string) bool {
+		return slices.ContainsFunc(also, func(tag string) bool { return namesTheSame(given, tag) })
+	})
 	if at < 0 && !star {
 		return false
 	}
