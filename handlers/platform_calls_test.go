@@ -240,6 +240,31 @@ func TestProtectedFromPlatformClients(t *testing.T) {
 	}
 }
 
+// Promise (Platform §3): tokens:revoke alone ends every authorization, also of an operator, another
+// platform client and one that introspects, and changes neither the user nor the client
+func TestAuthorizationsOfAnybodyAreRevoked(t *testing.T) {
+	h := parallelHouse(t)
+	access := newPlatform(t, h, "tokens:revoke").access(t)
+	operator := h.operator(t, "olga")
+	introspects, _ := h.Client(t, func(c *store.ClientSpec) { c.Introspect = true })
+	ofOperator := must.Get(h.IssueForPassword(t.Context(), store.By{}, introspects, operator, store.ScopeUnstated))(t)
+	other := newPlatform(t, h, "audit:read")
+	for _, token := range []string{ofOperator.AccessToken.Reveal(), other.access(t)} {
+		family := h.inspected(t, token)["family_id"].(string)
+		wantStatus(t, h.call(t, access, "POST", "/api/platform/authorizations/"+family+"/revoke", ""), http.StatusOK)
+		wantError(t, h.call(t, token, "GET", "/api/platform", ""), http.StatusUnauthorized, "invalid_token")
+	}
+	if now := must.Get(h.FindUser(t.Context(), "olga"))(t); now.Revision != operator.Revision || now.Generation != operator.Generation {
+		t.Errorf("the operator is %+v now", now)
+	}
+	for _, c := range []store.Client{introspects, other.client} {
+		if now := must.Get(h.FindClient(t.Context(), c.ID))(t); now.Revision != c.Revision {
+			t.Errorf("%s has revision %d, want %d", c.ID, now.Revision, c.Revision)
+		}
+	}
+	other.access(t)
+}
+
 // Promise (Platform §3): clients:write alone neither makes nor changes a client that has access
 // without its users' consent; with accounts:act, none with a scope that the caller lacks
 // Promise (Platform §8, §16): a right to create clients is no right to data

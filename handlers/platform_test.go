@@ -17,6 +17,7 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
 )
 
 // platform is a platform client of a house.
@@ -138,6 +139,8 @@ func TestPlatformScopesElsewhere(t *testing.T) {
 
 // Promise (Platform §1): --platform off gives no token and refuses those there are, introspected
 // too; --platform-from and plain http limit every request with one, as they do the desk
+// Promise (Platform §1): /api/platform is answered like an unknown address where it is off, to others
+// than --platform-from, and over plain http; endpoints that platform clients made continue
 func TestWherePlatformClientsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	off := func(c *handlers.Config) { c.Platform = nil }
@@ -171,6 +174,7 @@ func TestWherePlatformClientsAreAdmitted(t *testing.T) {
 			h := parallelHouse(t)
 			p := actsForAll(t, h)
 			all, one := p.access(t), p.access(t, "account", h.account)
+			e := h.hooked(t, one)
 			h.open(h.Store, c.change...)
 			asked := h.token(t, p.form, c.request...)
 			if !c.admitted {
@@ -193,6 +197,20 @@ func TestWherePlatformClientsAreAdmitted(t *testing.T) {
 				wantActive(t, found)
 			}
 			wantStatus(t, h.token(t, h.passwordForm(), c.request...), http.StatusOK) // others are as they were
+			if now := must.Get(h.Webhooks.Find(t.Context(), webhook.System, e.ID))(t); !now.Enabled() {
+				t.Errorf("its endpoint is %+v, want it enabled", now.Disabled)
+			}
+			for _, token := range []string{all, one, "wrong"} {
+				for _, path := range []string{"", "/accounts", "/openapi.json", "/nowhere"} {
+					a := h.call(t, token, "GET", web.PlatformPath+path, "", c.request...)
+					if unknown := h.call(t, token, "GET", "/api/nowhere", "", c.request...); (a.StatusCode == http.StatusNotFound && a.body == unknown.body) == c.admitted && path != "/nowhere" {
+						t.Errorf("GET %s = %d %s, want the answer of an unknown address: %t", path, a.StatusCode, a.body, !c.admitted)
+					}
+				}
+			}
+			if a := h.call(t, all, "GET", web.PlatformPath, "", c.request...); c.admitted {
+				wantStatus(t, a, http.StatusOK)
+			}
 		})
 	}
 }

@@ -124,7 +124,8 @@ func (s *Store) EnableAccount(ctx context.Context, id string, guards ...Guard) (
 }
 
 // RevokeAccount invalidates all that DisableAccount does, and disables the webhook endpoints that
-// tokens of users and of clients bound to the account created. Users may sign in again. Errors: as
+// tokens of users, of clients bound to the account, and for the account alone created: a leaked token
+// would otherwise outlive its revocation as a push. Users may sign in again. Errors: as
 // DisableAccount.
 func (s *Store) RevokeAccount(ctx context.Context, id string, guards ...Guard) (Account, error) {
 	return s.changeAccount(ctx, id, "all of the account revoked", guards, func(tx kv.Txn, n *webhook.Ending, a *Account) error {

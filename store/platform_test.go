@@ -216,6 +216,37 @@ func TestWebhooksOfAPlatformClient(t *testing.T) {
 	}
 }
 
+// Promise (Platform §2): to revoke an account ends the endpoints that tokens for it alone made, and not
+// those made with the header; to disable and enable it ends neither
+func TestWebhooksOfARevokedAccountByPlatformClients(t *testing.T) {
+	g := parallelGrant(t)
+	c, all := acts(t, g.Fixture, "")
+	one := must.Get(g.IssueForClient(t.Context(), store.By{}, c, "acct_larkspur", store.ScopeData))(t)
+	found := must.Get(g.FindPrincipal(t.Context(), all.AccessToken))(t)
+	made := func(p store.Principal, url string) webhook.Endpoint {
+		by := webhook.By{Account: p.Account, Owner: p.WebhookOwner(), Platform: true, Live: g.LiveIn(p, nil)}
+		e, _, err := g.Webhooks.Create(t.Context(), by, p.Account, webhook.Settings{URL: url})
+		must.Do(t, err)
+		return e
+	}
+	byHeader := made(must.Get(g.ActFor(t.Context(), found, "acct_larkspur"))(t), "https://hooks.example/1")
+	byToken := made(must.Get(g.FindPrincipal(t.Context(), one.AccessToken))(t), "https://hooks.example/2")
+	must.Get(g.DisableAccount(t.Context(), "acct_larkspur"))(t)
+	must.Get(g.EnableAccount(t.Context(), "acct_larkspur"))(t)
+	for _, e := range []webhook.Endpoint{byHeader, byToken} {
+		if now := g.endpointNow(t, e); !now.Enabled() {
+			t.Errorf("disabled and enabled, %s is %+v, want it enabled", e.URL, now.Disabled)
+		}
+	}
+	must.Get(g.RevokeAccount(t.Context(), "acct_larkspur"))(t)
+	if now := g.endpointNow(t, byHeader); !now.Enabled() {
+		t.Errorf("that of the header is %+v, want it enabled", now.Disabled)
+	}
+	if now := g.endpointNow(t, byToken); now.Disabled.Reason != webhook.AuthorizationEnded {
+		t.Errorf("that of the token for one account is %+v, want it disabled: authorization_ended", now.Disabled)
+	}
+}
+
 // change sets the resource c1 of an account.
 func change(f *storetest.Fixture, account string, p store.Principal) (eventlog.Changed, error) {
 	body, err := snapshot.Parse([]byte(`{"notes":"x"}`), snapshot.DepthMax)

@@ -71,11 +71,12 @@ func accountStopped(r kv.Reader, account string) (time.Time, error) {
 	return a.DisabledAt, record.GoneIsNil(err)
 }
 
-// isOfAccount reports whether an authorization is that of a user, whose account it is then, or of a
-// client that is bound to the account.
+// isOfAccount reports whether an authorization is that of a user, whose account it is then, of a
+// token that acts for the account alone, or of a client that is bound to it. A platform client
+// that named the account in a header is not: its authorization is for all.
 func isOfAccount(r kv.Reader, account string, o webhook.Owner) (bool, error) {
-	if o.User != "" || o.Client == "" {
-		return o.User != "", nil
+	if o.User != "" || o.Client == "" || o.OneAccount {
+		return o.User != "" || o.OneAccount, nil
 	}
 	c, err := readClient(r, o.Client)
 	return c.Account == account, record.GoneIsNil(err)
@@ -89,7 +90,9 @@ func (f family) owner() webhook.Owner {
 
 // WebhookOwner returns the owner of the webhook endpoints that the token creates.
 func (p Principal) WebhookOwner() webhook.Owner {
-	return ownerOf(p.ClientID, p.UserID, p.family, p.clientGeneration, p.userGeneration)
+	o := ownerOf(p.ClientID, p.UserID, p.family, p.clientGeneration, p.userGeneration)
+	o.OneAccount = p.Platform && !p.acting
+	return o
 }
 
 func ownerOf(client, user string, family secret.ID, clientGeneration, userGeneration uint64) webhook.Owner {

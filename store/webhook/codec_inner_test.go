@@ -22,7 +22,7 @@ func full() (Endpoint, Delivery) {
 	e := Endpoint{
 		key: secret.ID{7}, ID: formatID(secret.ID{7}), Account: "acct_1", URL: "https://example.com/", Description: "orders", Types: []string{"customer.*"}, Order: None,
 		Disabled: Disabled{By: BySystem, Reason: Failing, At: at}, Cursor: p, born: q, Secrets: []Secret{{CreatedAt: at, sealed: "a"}, {CreatedAt: at, ExpiresAt: at, sealed: "b"}},
-		Owner: Owner{Client: "client", User: "usr_1", Family: secret.ID{3}, ClientGeneration: 1, UserGeneration: 2}, Revision: 4, CreatedAt: at, turn: 5, lines: 6, Parked: 7, Dead: 8,
+		Owner: Owner{Client: "client", User: "usr_1", Family: secret.ID{3}, OneAccount: true, ClientGeneration: 1, UserGeneration: 2}, Revision: 4, CreatedAt: at, turn: 5, lines: 6, Parked: 7, Dead: 8,
 		Trouble: Trouble{Since: at, For: time.Second, Attempts: 2}, Last: Attempt{At: at, Status: 503, Error: "response"}, Head: &d,
 		Gap: Gap{After: p, Oldest: q, At: at, Pending: true},
 	}

@@ -252,7 +252,7 @@ func encodeEndpoint(x Endpoint) []byte {
 	for _, s := range x.Secrets {
 		e.Str(s.sealed).Time(s.CreatedAt).Time(s.ExpiresAt)
 	}
-	e.Str(x.Client).Str(x.User).ID(x.Family).Uint(x.ClientGeneration).Uint(x.UserGeneration).Uint(x.Revision).Time(x.CreatedAt).Uint(x.turn).Uint(x.lines).Uint(uint64(x.Parked)).Uint(uint64(x.Dead))
+	e.Str(x.Client).Str(x.User).ID(x.Family).Bool(x.OneAccount).Uint(x.ClientGeneration).Uint(x.UserGeneration).Uint(x.Revision).Time(x.CreatedAt).Uint(x.turn).Uint(x.lines).Uint(uint64(x.Parked)).Uint(uint64(x.Dead))
 	e.Time(x.Trouble.Since).Uint(millis(x.Trouble.For)).Uint(uint64(x.Trouble.Attempts))
 	e.Time(x.Last.At).Uint(uint64(x.Last.Status)).Str(x.Last.Error)
 	e.Bool(x.Head != nil)
@@ -283,7 +283,7 @@ func decodeEndpoint(account string, id secret.ID, v []byte) (Endpoint, error) {
 	for range min(secrets, SecretsMax) {
 		x.Secrets = append(x.Secrets, Secret{sealed: d.Str(), CreatedAt: d.Time(), ExpiresAt: d.Time()})
 	}
-	x.Owner = Owner{Client: d.Str(), User: d.Str(), Family: d.ID(), ClientGeneration: d.Uint(), UserGeneration: d.Uint()}
+	x.Owner = Owner{Client: d.Str(), User: d.Str(), Family: d.ID(), OneAccount: d.Bool(), ClientGeneration: d.Uint(), UserGeneration: d.Uint()}
 	x.Revision, x.CreatedAt = d.Uint(), d.Time()
 	x.turn, x.lines, x.Parked, x.Dead = d.Uint(), d.Uint(), int(d.Uint()), int(d.Uint())
 	x.Trouble = Trouble{Since: d.Time(), For: duration(d.Uint()), Attempts: int(d.Uint())}

@@ -17,6 +17,8 @@ type Owner struct {
 	// Family is the family of the token; zero for a client that acts for itself. Such an
 	// endpoint is bound to the client.
 	Family secret.ID
+	// OneAccount is set for a token of a platform client that acts for this account alone.
+	OneAccount bool
 
 	ClientGeneration, UserGeneration uint64
 }
