@@ -213,7 +213,7 @@ func masked(t *testing.T, line string) string {
 			case strings.HasSuffix(name, "_at"):
 				members[name] = 0
 			case isText && secretMember.MatchString(name):
-				members[name] = text[:min(len(text), 24)] + "…"
+				members[name] = text[:min(len(text), len("$2a$10$"))] + "…"
 			}
 		}
 	}
