@@ -52,12 +52,12 @@ func BenchmarkMove(b *testing.B) {
 			return storetest.Timed(func() { tollhouse(append(args, to)...) })()
 		}
 	}
-	full := pgtest.Start(b)
+	full := pgtest.New(b).Database(b)
 	tollhouse("move", "--data", dir, full)
 	restore := into("restore", file, "--data")
 	for name, move := range map[string]storetest.Work{
 		"in": func() time.Duration {
-			url := pgtest.Start(b)
+			url := pgtest.New(b).Database(b)
 			return storetest.Timed(func() { tollhouse("move", "--data", dir, url) })()
 		},
 		"back": into("move", "--store", full),

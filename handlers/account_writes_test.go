@@ -20,7 +20,7 @@ import (
 // writing returns a house whose accounts may write so much in an hour.
 func writing(t *testing.T, hourly int64) *house {
 	t.Helper()
-	return houseOver(t, storetest.New(t, storetest.QuickHashes, func(o *store.Options) { o.AccountWrites = hourly }))
+	return houseOver(t, storetest.New(t, func(o *store.Options) { o.AccountWrites = hourly }))
 }
 
 // wantTooMuch wants 429 in the one form of errors, and returns the time to wait.

@@ -79,6 +79,7 @@ func TestUnknownOutcomeIsSaid(t *testing.T) {
 // An import that breaks off says up to which line it is done.
 func TestImportSaysHowFarItCame(t *testing.T) {
 	a := parallelAPI(t)
+	a.Rest()
 	updates := 0
 	a.Faults.OnUpdate(func(run func() error) error {
 		if updates++; updates > 2 { // in the midst of batches that are committed together

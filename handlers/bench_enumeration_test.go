@@ -40,7 +40,7 @@ func BenchmarkEnumeration(b *testing.B) {
 // houseOnDisk is a house as in production: every commit synced, every request logged.
 func houseOnDisk(t testing.TB) *house {
 	t.Helper()
-	h := &house{Fixture: storetest.OnDisk(t), account: "acct_larkspur"}
+	h := &house{Fixture: storetest.OnDisk(t, storetest.FullHashes), account: "acct_larkspur"}
 	h.open(h.Store, func(c *handlers.Config) { c.Log = slog.New(slog.NewJSONHandler(io.Discard, nil)) })
 	h.client, h.secret = h.Client(t)
 	h.user = h.User(t, "mara", h.account)

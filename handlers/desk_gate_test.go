@@ -183,6 +183,7 @@ func TestDeskFormsOfFormerOperators(t *testing.T) {
 		b := h.signedIn(t, mallory)
 		_, fields := deskForm(t, b.get(t, "/desk/new-user"), "create-user")
 		h.Clock.Advance(15 * time.Minute)
+		h.Rest()
 		h.Faults.OnUpdate(func(run func() error) error { // of the session that the password gives
 			h.Faults.Repair()
 			_, err := h.DemoteUser(context.Background(), "mallory")

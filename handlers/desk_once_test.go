@@ -19,7 +19,7 @@ func TestDeskFormAtTwoServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbA, dbB := open(t)
-			fa, fb := storetest.Two(t, dbA, dbB, storetest.QuickHashes)
+			fa, fb := storetest.Two(t, dbA, dbB)
 			h := houseOver(t, fa, withDesk())
 			other := &house{Fixture: fb, log: &journal{}}
 			other.open(fb.Store, withDesk())

@@ -43,13 +43,13 @@ const publicURL = "https://pay.example"
 // newHouse opens a house with cheap password hashes; see slowHouse.
 func newHouse(t testing.TB, change ...func(*handlers.Config)) *house {
 	t.Helper()
-	return houseOver(t, storetest.New(t, storetest.QuickHashes), change...)
+	return houseOver(t, storetest.New(t), change...)
 }
 
 // slowHouse is newHouse with the product's password hashes, for tests of their cost.
 func slowHouse(t testing.TB, change ...func(*handlers.Config)) *house {
 	t.Helper()
-	return houseOver(t, storetest.New(t), change...)
+	return houseOver(t, storetest.New(t, storetest.FullHashes), change...)
 }
 
 // parallelHouse is newHouse for a test that runs beside others.
@@ -86,8 +86,15 @@ func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 	var server *handlers.Server
 	if h.unforeseen != nil {
 		observe := config.Observe
+		series := sync.OnceValue(func() map[web.Served]bool {
+			all := map[web.Served]bool{}
+			for _, outcome := range server.Site.Outcomes() {
+				all[outcome] = true
+			}
+			return all
+		})
 		config.Observe = func(s web.Served) {
-			h.foresee(server, s)
+			h.foresee(series(), s)
 			if observe != nil {
 				observe(s)
 			}
@@ -100,7 +107,7 @@ func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 
 // foresee notes what is counted and has no series from the start: an alert would miss the
 // first of it. So every test of this package checks that too.
-func (h *house) foresee(server *handlers.Server, s web.Served) {
+func (h *house) foresee(series map[web.Served]bool, s web.Served) {
 	grant := s.GrantType
 	if s.Refusal != "" && grant == "" {
 		grant = "none"
@@ -115,9 +122,8 @@ func (h *house) foresee(server *handlers.Server, s web.Served) {
 	if s.SignIn != "" {
 		counted = append(counted, web.Served{SignIn: s.SignIn})
 	}
-	outcomes := server.Site.Outcomes()
 	for _, c := range counted {
-		if !slices.Contains(outcomes, c) {
+		if !series[c] {
 			h.unforeseen.Store(c, true)
 		}
 	}

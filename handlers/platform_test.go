@@ -235,6 +235,7 @@ var dataRoutes = []struct{ method, path, body, need string }{
 func (h *house) beginErasing(t testing.TB, account string) {
 	t.Helper()
 	must.Get(h.CreateAccount(t.Context(), account, ""))(t)
+	h.Rest()
 	updates := 0
 	h.Faults.OnUpdate(func(run func() error) error {
 		if updates++; updates > 1 {
@@ -658,6 +659,7 @@ func TestAnAccountErasedWhileActing(t *testing.T) {
 				wantStatus(t, a, http.StatusCreated)
 				path = hooksPath + "/" + e.ID
 			}
+			h.Rest()
 			h.Faults.OnUpdate(func(run func() error) error { // the header was checked
 				h.Faults.Repair()
 				if err := h.DeleteAccount(t.Context(), "acct_gone"); err != nil {

@@ -136,7 +136,7 @@ func TestGrantsOfAUserTooOften(t *testing.T) {
 	const atOnce = 5
 	begin := func(t *testing.T) *house {
 		t.Helper()
-		return houseOver(t, storetest.New(t, storetest.QuickHashes, func(o *store.Options) { o.ClientGrants = atOnce })).overTCP(t)
+		return houseOver(t, storetest.New(t, func(o *store.Options) { o.ClientGrants = atOnce })).overTCP(t)
 	}
 	tooSoon := func(t *testing.T, a answer) {
 		t.Helper()

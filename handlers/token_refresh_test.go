@@ -346,6 +346,7 @@ func TestTokenClientGoesAway(t *testing.T) {
 			h := parallelHouse(t)
 			p := h.pair(t)
 			ctx, leave := context.WithCancel(context.Background())
+			h.Rest()
 			h.Faults.OnUpdate(func(run func() error) error {
 				if when == "before_the_commit" {
 					leave()

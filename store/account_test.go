@@ -125,6 +125,7 @@ func TestDeleteAccountAgainstWhoComesMeanwhile(t *testing.T) {
 	}
 
 	var late []error
+	f.Rest()
 	f.Faults.OnUpdate(func(run func() error) error {
 		f.Faults.Repair()
 		err := run() // the first step of erasing
@@ -263,6 +264,7 @@ func TestAnAccountInUseIsNotDeleted(t *testing.T) {
 	// A client that is bound while the account is closed to writes.
 	must.Do(t, f.DeleteClient(ctx, client.ID))
 	late, _ := f.Client(t)
+	f.Rest()
 	f.Faults.OnUpdate(func(run func() error) error {
 		f.Faults.Repair()
 		must.Get(f.UpdateClient(ctx, late.ID, bind))(t)

@@ -38,7 +38,7 @@ func keepHouse(t *testing.T) household {
 	t.Helper()
 	ctx := t.Context()
 	h := household{warned: &warnings{}}
-	f := storetest.NewKeeping(t, storetest.QuickHashes, func(o *store.Options) { o.Log = slog.New(h.warned) })
+	f := storetest.NewKeeping(t, func(o *store.Options) { o.Log = slog.New(h.warned) })
 	h.grant = rememberingOn(t, f)
 	h.remembers(t, store.ScopeEventsRead)
 	h.own, h.ownSecret = f.Client(t, func(c *store.ClientSpec) {
@@ -368,7 +368,7 @@ func fixtureCalls(sec secret.Token) []storetest.Call {
 
 func TestEngineFaultsUnderFixtures(t *testing.T) {
 	t.Parallel()
-	f := storetest.NewKeeping(t, storetest.QuickHashes, func(o *store.Options) { o.Fixtures = true })
+	f := storetest.NewKeeping(t, func(o *store.Options) { o.Fixtures = true })
 	sec := must.Get(store.FixtureToken("client_secret", "pw"))(t)
 	c := must.Get(f.CreateFixedClient(t.Context(), "first", sec, store.ClientSpec{Name: "First", RedirectURIs: []string{storetest.CallbackURI}}))(t)
 	u := f.User(t, "mara", "acct_larkspur")

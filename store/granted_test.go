@@ -139,6 +139,7 @@ func TestRevokeGranted(t *testing.T) {
 		g := parallelGrant(t)
 		code := g.allow(t, challenge)
 		var issued store.Issued
+		g.Rest()
 		g.Faults.OnUpdate(func(run func() error) error {
 			g.Faults.Repair()
 			var err error

@@ -65,7 +65,7 @@ func wantNowhere(t *testing.T, kept map[string]string, piece string) {
 // Promise (Credentials, memory, connections): distinguishing users by answer or timing
 func TestAuthenticateUserCostsAHashForEveryName(t *testing.T) {
 	const hashBytes = 19 << 20
-	g := newGrant(t)
+	g := newGrant(t, storetest.FullHashes)
 	g.User(t, "nils", "acct_larkspur")
 	must.Get(g.DisableUser(context.Background(), "nils"))(t)
 	_, _, err := g.CreateUser(context.Background(), store.UserSpec{Username: "nora", Account: "acct_larkspur", Code: true})

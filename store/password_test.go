@@ -28,7 +28,7 @@ func TestOldPasswordHashIsRenewed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	old := must.Get(secret.NewQuickHasher().Hash(ctx, secret.Caller{}, storetest.Password))(t)
-	f := storetest.New(t)
+	f := storetest.New(t, storetest.FullHashes)
 	must.Get(f.CreateFixedUser(ctx, store.UserSpec{Username: "mara", Account: "acct_larkspur"}, old))(t)
 	stored := func() string {
 		for key, value := range contents(t, f.DB) {

@@ -50,7 +50,8 @@ func TestEndpointOfAllAccountsIsSentAllEvents(t *testing.T) {
 		t.Errorf("it was sent %v, want %v", got, want)
 	}
 	list, _, err := s.Webhooks.Deliveries(t.Context(), webhook.System, e.ID, webhook.Filter{Event: poison, Limit: 1})
-	if err != nil || len(list) != 1 || list[0].State != webhook.Parked {
-		t.Errorf("what it refused became %v, %v, want it parked", list, err)
+	// It is tried again as soon as its neighbour is accepted, and may be refused before the end.
+	if err != nil || len(list) != 1 || list[0].State != webhook.Parked && list[0].State != webhook.Dead {
+		t.Errorf("what it refused became %v, %v, want it parked or dead", list, err)
 	}
 }

@@ -27,7 +27,7 @@ import (
 
 const (
 	longEnough = time.Minute // for an attempt that must not time out
-	soon       = 100 * time.Millisecond
+	soon       = 500 * time.Millisecond
 )
 
 // names is a resolver that knows a few names, and returns their answers one after another.

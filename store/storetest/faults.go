@@ -31,8 +31,9 @@ func (f *Faults) Break(err error) {
 	f.broken = err
 }
 
-// OnUpdate calls around in place of every new Update until Repair. run is the Update
-// itself: around can act before and after the commit.
+// OnUpdate calls around in place of every new Update until Repair, also of those that the
+// store makes in the background: where the number matters, call [Fixture.Rest] first. run is
+// the Update itself: around can act before and after the commit.
 func (f *Faults) OnUpdate(around func(run func() error) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,9 +113,10 @@ func (t *fullTxn) Delete(key []byte) error {
 	return t.Txn.Delete(key)
 }
 
-// CutAt breaks the store at the update with that number, before or after its commit. What
-// the store writes in the background counts too.
+// CutAt breaks the store at the update with that number, before or after its commit. It
+// calls [Fixture.Rest], or what the store writes in the background would count too.
 func (f *Fixture) CutAt(number int, applied bool) {
+	f.Rest()
 	var updates atomic.Int64
 	f.Faults.OnUpdate(func(run func() error) error {
 		if updates.Add(1)-1 != int64(number) {

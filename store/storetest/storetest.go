@@ -130,11 +130,11 @@ func openBadger(t testing.TB, dir string, now func() time.Time) kv.DB {
 // Benchmarks use the default.
 const SegmentEvents = 7
 
-// Open returns a store over db.
+// Open returns a store over db, with cheap password hashes; see [FullHashes].
 func Open(t testing.TB, db kv.DB, clock *Clock, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	options := store.Options{
-		Now: clock.Now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(),
+		Now: clock.Now, Key: secret.NewKey(nil), Hasher: quickHasher,
 		Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),
 	}
 	if _, measures := t.(*testing.B); !measures {
@@ -219,9 +219,10 @@ func Platform(scopes ...string) func(*store.ClientSpec) {
 
 // The hash of [Password] is computed once, because it is slower than most tests.
 var (
-	quickHasher  = secret.NewQuickHasher()
-	passwordHash = hashedOnce(secret.NewHasher())
-	quickHash    = hashedOnce(quickHasher)
+	quickHasher = secret.NewQuickHasher()
+	fullHasher  = secret.NewHasher()
+	quickHash   = hashedOnce(quickHasher)
+	fullHash    = hashedOnce(fullHasher)
 )
 
 func hashedOnce(h *secret.Hasher) func() (string, error) {
@@ -230,15 +231,15 @@ func hashedOnce(h *secret.Hasher) func() (string, error) {
 	})
 }
 
-// QuickHashes makes sign-ins cheap where hashing is not what a test is about.
-func QuickHashes(o *store.Options) { o.Hasher = quickHasher }
+// FullHashes makes passwords as slow as the product's, for tests of their cost.
+func FullHashes(o *store.Options) { o.Hasher = fullHasher }
 
 // User creates a user of the account.
 func (f *Fixture) User(t testing.TB, name, account string) store.User {
 	t.Helper()
-	hash := must.Get(passwordHash())(t)
-	if f.options.Hasher == quickHasher {
-		hash = must.Get(quickHash())(t)
+	hash := must.Get(quickHash())(t)
+	if f.options.Hasher == fullHasher {
+		hash = must.Get(fullHash())(t)
 	}
 	u := must.Get(f.CreateFixedUser(context.Background(), store.UserSpec{Username: name, Account: account}, hash))(t)
 	return u

@@ -289,6 +289,7 @@ func TestEndpoints(t *testing.T) {
 		m := makeEndpoint(t)
 		park(t, m, event(t, m.Fixture, "customer.created"))
 		ctx, cancel := context.WithCancel(t.Context())
+		m.Rest()
 		m.Faults.OnUpdate(func(run func() error) error {
 			defer cancel()
 			return run()

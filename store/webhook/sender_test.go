@@ -1016,6 +1016,7 @@ func TestAnErasedAccountHasNoEndpoint(t *testing.T) {
 // cutFromSecond fails every update of do but the first.
 func cutFromSecond(t *testing.T, m made, do func() error) {
 	t.Helper()
+	m.Rest()
 	updates := 0
 	m.Faults.OnUpdate(func(run func() error) error {
 		if updates++; updates > 1 {

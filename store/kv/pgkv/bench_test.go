@@ -120,7 +120,7 @@ func rate(b *testing.B, s scheme, writers int, round time.Duration) float64 {
 func stores(b *testing.B) (group, serial *storetest.Fixture) {
 	b.Helper()
 	over := func(wrap func(*pgkv.DB) kv.DB) *storetest.Fixture {
-		db := open(b, pgtest.Start(b))
+		db := open(b, pgtest.New(b).Database(b))
 		return storetest.Open(b, wrap(db), storetest.NewClock(), func(o *store.Options) { o.Rotations = 1 << 28 })
 	}
 	return over(func(db *pgkv.DB) kv.DB { return db }), over(func(db *pgkv.DB) kv.DB { return pgkv.Serializable{DB: db} })
@@ -129,7 +129,7 @@ func stores(b *testing.B) (group, serial *storetest.Fixture) {
 // twoProcesses returns the stores of two processes on one database.
 func twoProcesses(b *testing.B) []*storetest.Fixture {
 	b.Helper()
-	dsn := pgtest.Start(b)
+	dsn := pgtest.New(b).Database(b)
 	one, two := storetest.Two(b, open(b, dsn), open(b, dsn), func(o *store.Options) { o.Rotations = 1 << 28 })
 	return []*storetest.Fixture{one, two}
 }
@@ -137,7 +137,7 @@ func twoProcesses(b *testing.B) []*storetest.Fixture {
 // hand returns connections for writers, as the store has them, and the tables.
 func hand(b *testing.B, tables string) (conns chan *pgx.Conn) {
 	b.Helper()
-	dsn := pgtest.Start(b)
+	dsn := pgtest.New(b).Database(b)
 	conns = make(chan *pgx.Conn, 24)
 	for range cap(conns) {
 		conn := must.Get(pgx.Connect(b.Context(), dsn))(b)

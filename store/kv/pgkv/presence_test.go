@@ -22,7 +22,11 @@ const patience = 2 * time.Minute
 // madeDatabase returns a database that has the tables.
 func madeDatabase(t *testing.T) *pgkv.Address {
 	t.Helper()
-	url := pgtest.Start(t)
+	return madeIn(t, pgtest.Start(t))
+}
+
+func madeIn(t *testing.T, url string) *pgkv.Address {
+	t.Helper()
 	db := must.Get(pgkv.Open(t.Context(), pgkv.Options{URL: url}))(t)
 	must.Do(t, db.Close())
 	return must.Get(pgkv.ParseAddress(url))(t)
@@ -185,7 +189,7 @@ func TestClockIsMeasured(t *testing.T) {
 
 func TestFactsOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	s := dial(t, madeDatabase(t))
+	s := dial(t, madeIn(t, pgtest.New(t).Database(t)))
 	f := must.Get(s.Facts(t.Context()))(t)
 	if f.Product != "PostgreSQL" || f.Version == "" || f.Fsync != "on" || f.Synchronous != "on" || f.Seqscan != "off" || !f.CanWrite || f.Size == 0 || f.Max < f.Connections || f.Connections == 0 {
 		t.Errorf("Facts() = %+v", f)

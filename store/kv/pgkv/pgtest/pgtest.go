@@ -1,4 +1,5 @@
-// Package pgtest runs PostgreSQL servers for tests. They sync to disk as in production.
+// Package pgtest runs PostgreSQL servers for tests. A server of a test's own syncs to disk
+// as in production; the one that tests share does not, since nothing cuts its power.
 //
 // A server runs under a shell that waits for the test process: it stops and removes its
 // files however the tests end.
@@ -37,7 +38,7 @@ func Start(t testing.TB) (dsn string) {
 	if dsn := os.Getenv("TOLLHOUSE_TEST_DSN"); dsn != "" {
 		return create(t, dsn)
 	}
-	shared.Do(func() { sharedServer, sharedErr = launch() })
+	shared.Do(func() { sharedServer, sharedErr = launch("fsync = off") })
 	if sharedErr != nil {
 		missing(t, sharedErr)
 	}
@@ -140,19 +141,17 @@ func launch(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	initialized, err := initialize()
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{bin: bin}
-	// The path of a socket must be short, and that of t.TempDir is not.
-	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+	if err := s.makeDir(); err != nil {
 		return nil, err
 	}
-	if err := s.chown(); err != nil {
-		return nil, err
-	}
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	s.become(initdb)
-	if out, err := initdb.CombinedOutput(); err != nil {
+	if err := s.command("cp", "-a", initialized.data(), s.data()); err != nil {
 		os.RemoveAll(s.dir)
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+		return nil, err
 	}
 	lines := append([]string{
 		"listen_addresses = ''",
@@ -177,7 +176,44 @@ func launch(settings ...string) (*Server, error) {
 	return s, nil
 }
 
+// initialize returns a server that never starts, whose data directory the others of the
+// process copy: initdb takes a second of processor time. The directory goes with the process.
+var initialize = sync.OnceValues(func() (*Server, error) {
+	bin, err := find()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin}
+	if err := s.makeDir(); err != nil {
+		return nil, err
+	}
+	if err := s.keepBy(`cat >/dev/null; rm -rf "$2"`); err != nil {
+		os.RemoveAll(s.dir)
+		return nil, err
+	}
+	return s, s.command(filepath.Join(bin, "initdb"), "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+})
+
+// makeDir makes the directory of a server. The path of a socket must be short, and that of
+// t.TempDir is not.
+func (s *Server) makeDir() (err error) {
+	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+		return err
+	}
+	return s.chown()
+}
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// command runs a program as the server's user.
+func (s *Server) command(name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	s.become(cmd)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, out)
+	}
+	return nil
+}
 
 // chown gives the directory to a user who may run PostgreSQL.
 func (s *Server) chown() error {
@@ -209,19 +245,27 @@ rm -rf "$2"`
 
 // run starts the server with a keeper, and waits until it answers.
 func (s *Server) run() error {
+	if err := s.keepBy(keep); err != nil {
+		return err
+	}
+	return s.Wait()
+}
+
+// keepBy starts a shell that reads its input, which ends with this process.
+func (s *Server) keepBy(script string) error {
 	in, life, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	s.keeper = exec.Command("sh", "-c", keep, "sh", s.bin, s.dir)
+	s.keeper = exec.Command("sh", "-c", script, "sh", s.bin, s.dir)
 	s.become(s.keeper)
 	s.keeper.Stdin = in
 	if err := s.keeper.Start(); err != nil {
 		return err
 	}
 	s.life = life
-	return s.Wait()
+	return nil
 }
 
 // Wait waits until the server answers.
