@@ -197,16 +197,22 @@ func adminPathOf(noun string, parts ...string) string {
 	return path
 }
 
-// userPath returns the path of a user, who has a name for people and an id for calls.
-func userPath(ctx context.Context, a *adminClient, name string) (string, error) {
+// userNamed returns a user, who has a name for people and an id for calls.
+func (a *adminClient) userNamed(ctx context.Context, name string) (admin.AdminUser, error) {
 	var found api.Page[admin.AdminUser]
 	if err := a.call(ctx, "GET", pathOf("users")+"?"+url.Values{"username": {name}}.Encode(), nil, &found); err != nil {
-		return "", err
+		return admin.AdminUser{}, err
 	}
 	if len(found.Data) == 0 {
-		return "", term.Fail(term.ExitNotFound, "tollhouse user list shows the users", "unknown user %q", web.ShownName(name))
+		return admin.AdminUser{}, term.Fail(term.ExitNotFound, "tollhouse user list shows the users", "unknown user %q", web.ShownName(name))
 	}
-	return pathOf("users", found.Data[0].UserID), nil
+	return found.Data[0], nil
+}
+
+// userPath returns the path of a user.
+func userPath(ctx context.Context, a *adminClient, name string) (string, error) {
+	u, err := a.userNamed(ctx, name)
+	return pathOf("users", u.UserID), err
 }
 
 // ofUser makes one call below the path of a user.

@@ -69,12 +69,25 @@ them to a new file, one JSON object per line.`,
 	return c
 }
 
+// userCode is a code for somebody to whom it is sent by name.
+type userCode struct {
+	UserID    string `json:"user_id"`
+	Username  string `json:"username"`
+	Code      string `json:"code"`
+	ExpiresAt int64  `json:"expires_at"` // Unix seconds
+	URL       string `json:"url,omitempty"`
+}
+
 func (p *program) codeFor(ctx context.Context, asked any, name string) error {
-	var made admin.AdminUserCode
+	var made userCode
 	var address string
 	err := p.manage(ctx, "user code", needsData, func(a *adminClient) error {
 		address = codeAddress(a)
-		return a.withoutURL(a.ofUser(ctx, name, "POST", "/code", asked, &made), &made.URL)
+		u, err := a.userNamed(ctx, name)
+		if err == nil {
+			made, err = a.makeCode(ctx, u, asked)
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -96,10 +109,10 @@ type codesMade struct {
 func (p *program) codesForAll(ctx context.Context, asked any, out string) error {
 	made := codesMade{File: out}
 	err := p.manage(ctx, "user code", needsData, func(a *adminClient) error {
-		var ids []string
+		var users []admin.AdminUser
 		err := each(ctx, a, pathOf("users"), func(u admin.AdminUser) error {
 			if !u.HasPassword && !u.Disabled {
-				ids = append(ids, u.UserID)
+				users = append(users, u)
 			}
 			return nil
 		})
@@ -113,7 +126,7 @@ func (p *program) codesForAll(ctx context.Context, asked any, out string) error 
 		case err != nil:
 			return term.Fail(term.ExitIO, "name a file in a directory that you may write", "--out %s: %w", out, term.PathReason(err))
 		}
-		err = a.makeCodes(ctx, asked, ids, json.NewEncoder(datadir.DiskWriter{W: f, Name: out}), &made)
+		err = a.makeCodes(ctx, asked, users, json.NewEncoder(datadir.DiskWriter{W: f, Name: out}), &made)
 		return errors.Join(err, f.Sync(), f.Close())
 	})
 	if err != nil {
@@ -125,10 +138,9 @@ func (p *program) codesForAll(ctx context.Context, asked any, out string) error 
 	return p.Done(made, "wrote %s to %s", term.Count(made.Codes, "code", "codes"), out)
 }
 
-func (a *adminClient) makeCodes(ctx context.Context, asked any, ids []string, out *json.Encoder, made *codesMade) error {
-	for _, id := range ids {
-		var code admin.AdminUserCode
-		err := a.withoutURL(a.call(ctx, "POST", pathOf("users", id, "code"), asked, &code), &code.URL)
+func (a *adminClient) makeCodes(ctx context.Context, asked any, users []admin.AdminUser, out *json.Encoder, made *codesMade) error {
+	for _, u := range users {
+		code, err := a.makeCode(ctx, u, asked)
 		switch f := term.FailureOf(err); {
 		case err != nil && (f.Code == term.ExitNotFound || f.Code == term.ExitConflict):
 			continue // deleted or disabled since
@@ -141,6 +153,12 @@ func (a *adminClient) makeCodes(ctx context.Context, asked any, ids []string, ou
 		made.Codes++
 	}
 	return nil
+}
+
+func (a *adminClient) makeCode(ctx context.Context, u admin.AdminUser, asked any) (userCode, error) {
+	var made admin.AdminUserCode
+	err := a.withoutURL(a.call(ctx, "POST", pathOf("users", u.UserID, "code"), asked, &made), &made.URL)
+	return userCode{UserID: made.UserID, Username: u.Username, Code: made.Code, ExpiresAt: made.ExpiresAt, URL: made.URL}, err
 }
 
 // codeAddress returns the address of the page for codes.

@@ -157,7 +157,7 @@ func TestCodesByPlatformClients(t *testing.T) {
 	}
 	for name, a := range map[string]answer{"invited": code(writes, on.invited), "recovered": code(recovers, on.user)} {
 		made := shownTo(t, a, http.StatusOK)
-		if made["code"] == "" || made["url"] != publicURL+"/new-password" || strings.Contains(a.body, "hint") {
+		if len(made) != 4 || made["user_id"] == "" || made["expires_at"] == 0.0 || made["code"] == "" || made["url"] != publicURL+"/new-password" || strings.Contains(a.body, "hint") {
 			t.Errorf("%s: %s", name, a.body)
 		}
 	}

@@ -92,8 +92,8 @@ var userForms = []api.Form{
 		Members: append(slices.Clone(userForm.Members), codeMembers...)},
 	{Name: "UserRename", Does: "A new name.", Closed: true, Example: `{"username":"odile.larkspur"}`, Members: []api.FormMember{{"username", "string!", "The new name."}}},
 	{Name: "CodeCreation", Does: "A code.", Closed: true, Example: `{"code_expires_in":604800}`, Members: []api.FormMember{codeLifetimeMember}},
-	{Name: "UserCode", Does: "A code with which a user sets a password, once. It replaces an earlier one.", Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","code":"k7q2m-8xw4c-1tz9r-0hv5n","expires_at":1780401600,"url":"https://pay.example/new-password"}`,
-		Members: append([]api.FormMember{{"user_id", "string!", "The user's id."}, {"username", "string!", "The user's name."}}, codeMembers...)},
+	{Name: "UserCode", Does: "A code with which a user sets a password, once. It replaces an earlier one.", Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","code":"k7q2m-8xw4c-1tz9r-0hv5n","expires_at":1780401600,"url":"https://pay.example/new-password"}`,
+		Members: append([]api.FormMember{{"user_id", "string!", "The user's id."}}, codeMembers...)},
 }
 
 var codeLifetimeMember = api.FormMember{"code_expires_in", "integer", "How many seconds the code can be used; a day if it is left out.", `"minimum":3600,"maximum":1209600`}
@@ -147,7 +147,6 @@ type NewAdminUser struct {
 // AdminUserCode is a code with which a user sets a password.
 type AdminUserCode struct {
 	UserID    string `json:"user_id"`
-	Username  string `json:"username"`
 	Code      string `json:"code"`
 	ExpiresAt int64  `json:"expires_at"` // Unix seconds
 	URL       string `json:"url,omitempty"`
@@ -341,7 +340,7 @@ func createUserCode(c *call) error {
 	}
 	noteAdmin(c.r, "user_id", id)
 	return c.sendVersion(http.StatusOK, u.Revision, AdminUserCode{
-		UserID: u.Subject(), Username: u.Username, Code: code.Reveal(), ExpiresAt: u.CodeExpiresAt().Unix(), URL: c.codeURL(),
+		UserID: u.Subject(), Code: code.Reveal(), ExpiresAt: u.CodeExpiresAt().Unix(), URL: c.codeURL(),
 	})
 }
 
