@@ -87,6 +87,10 @@ func records() map[string]struct {
 			v, err := decodeFamily(secret.ID{}, b)
 			return encodeFamily(v), err
 		}},
+		"imported family": {encodeFamily(family{lineage: l, createdAt: now, expiresAt: now, imported: true}), func(b []byte) ([]byte, error) {
+			v, err := decodeFamily(secret.ID{}, b)
+			return encodeFamily(v), err
+		}},
 		"access token": {encodeAccessToken(accessToken{lineage: l, scope: 3, issuedAt: now, expiresAt: now, confirms: secret.HashOf("y")}), func(b []byte) ([]byte, error) {
 			v, err := decodeAccessToken(secret.Hash{}, b)
 			return encodeAccessToken(v), err

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/moving"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -35,3 +37,32 @@ var (
 	ErrUnknownUser   = errUnknownUser
 	ErrTextTaken     = errTextTaken
 )
+
+// LiveTokens returns the lines of tokens in an export.
+func (s *Store) LiveTokens(ctx context.Context, account string) (lines []*moving.Token, err error) {
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		lines, err = s.liveTokens(r, account)
+		return err
+	})
+	return lines, err
+}
+
+// ImportLine imports a line of tokens.
+func (s *Store) ImportLine(ctx context.Context, line *moving.Token) (outcome string, err error) {
+	given, err := readTokens(line)
+	if err != nil {
+		return "", err
+	}
+	return s.ImportTokens(ctx, given)
+}
+
+// AreUsed reports whether a user and a client have tokens that were used here.
+func (s *Store) AreUsed(ctx context.Context, u User, c Client) (user, client bool, err error) {
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		if user, err = isUsed(r, record.UserFamiliesKey(u.ID)); err == nil {
+			client, err = isUsed(r, record.ClientFamiliesKey(c.ID))
+		}
+		return err
+	})
+	return user, client, err
+}

@@ -45,6 +45,7 @@ type family struct {
 	expiresAt time.Time
 	revokedAt time.Time
 	reason    string
+	imported  bool // with tokens of another system, none of which was refreshed here
 }
 
 const familyRecord = 1
@@ -162,13 +163,13 @@ func writeFamily(tx kv.Txn, f family) error {
 
 func encodeFamily(f family) []byte {
 	e := record.NewEncoder(familyRecord).Time(f.usedAt).Time(f.expiresAt).Time(f.revokedAt)
-	return encodeLineage(e, f.lineage).Uint(uint64(f.scope)).Time(f.createdAt).Str(f.reason).B
+	return encodeLineage(e, f.lineage).Uint(uint64(f.scope)).Time(f.createdAt).Str(f.reason).Bool(f.imported).B
 }
 
 func decodeFamily(id secret.ID, v []byte) (family, error) {
 	d := record.NewDecoder("family", familyRecord, v)
 	f := decodeFamilyFields(&d, id)
-	f.lineage, f.scope, f.createdAt, f.reason = decodeLineage(&d), decodeScope(&d), d.Time(), d.Str()
+	f.lineage, f.scope, f.createdAt, f.reason, f.imported = decodeLineage(&d), decodeScope(&d), d.Time(), d.Str(), d.Bool()
 	return f, d.Done()
 }
 

@@ -181,6 +181,12 @@ func (o *rotation) rotate(t refreshToken) error {
 		}
 		o.scope = o.asked
 	}
+	if o.family.imported {
+		o.family.imported = false
+		if err := writeFamily(o.tx, o.family); err != nil {
+			return err
+		}
+	}
 	t.spentAt = o.now
 	return o.makePair(t)
 }

@@ -1,12 +1,16 @@
 package store
 
 import (
+	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/moving"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 )
 
 // ImportedTokens are the tokens of one authorization as another system kept them. An import makes a
@@ -17,12 +21,74 @@ type ImportedTokens struct {
 	Scope           Scope         // ScopeUnstated: all data scopes that the client may have
 	Access, Refresh ImportedToken // either may be the zero ImportedToken
 	CreatedAt       time.Time     // zero for now
+
+	account string // of those of an export
 }
 
 // ImportedToken is one token: the hash of its text, which is all that is kept of it.
 type ImportedToken struct {
 	Hash      secret.Hash
 	ExpiresAt time.Time // zero for never
+}
+
+// readTokens returns the tokens of a line. Errors: *InvalidError.
+func readTokens(r *moving.Token) (ImportedTokens, error) {
+	given := ImportedTokens{ClientID: r.ClientID, Username: r.Username, CreatedAt: timeAt(r.CreatedAt)}
+	access, accessErr := readToken("access_token", r.AccessToken, r.AccessSHA256, r.ExpiresAt)
+	refresh, refreshErr := readToken("refresh_token", r.RefreshToken, r.RefreshSHA256, r.RefreshExpiresAt)
+	scope, scopeErr := readScope(r.Scope)
+	err := errors.Join(accessErr, refreshErr, scopeErr)
+	switch {
+	case r.ClientID == "":
+		err = record.Invalid("client_id", "name the client that has the tokens", "client_id is missing")
+	case err == nil && access.Hash.IsZero() && refresh.Hash.IsZero():
+		err = record.Invalid("access_token", "give one of them, or leave out the line", "both tokens are missing")
+	}
+	given.Access, given.Refresh, given.Scope = access, refresh, scope
+	return given, err
+}
+
+func readToken(member string, text, sha256 *moving.Secret, expiresAt *int64) (t ImportedToken, err error) {
+	switch {
+	case text != nil:
+		token, ok := secret.ParseImported(string(*text))
+		if !ok {
+			return t, record.Invalid(member, "leave it out: its user consents once more",
+				"%s must have 20 to 512 visible ASCII characters and none of tollhouse's prefixes", member)
+		}
+		t.Hash = token.Hash()
+	case sha256 != nil:
+		digits, err := hex.DecodeString(string(*sha256))
+		if err != nil || len(digits) != len(t.Hash) {
+			return t, record.Invalid(member+"_sha256", "give the SHA-256 of the token's text", "%s_sha256 must have 64 hex digits", member)
+		}
+		t.Hash = secret.Hash(digits)
+	}
+	t.ExpiresAt = timeAt(expiresAt)
+	return t, nil
+}
+
+// readScope returns the scope of a line. One without names is refused: it would be all.
+func readScope(text *string) (Scope, error) {
+	if text == nil {
+		return ScopeUnstated, nil
+	}
+	scope, ok := ParseScope(*text)
+	switch {
+	case !ok:
+		return 0, record.Invalid("scope", "name scopes that tollhouse has", "scope has an unknown name %s", snapshot.Quote(UnknownScope(*text)))
+	case scope == ScopeUnstated:
+		return 0, record.Invalid("scope", "leave it out for all that the client may have", "scope has no name")
+	}
+	return scope, nil
+}
+
+// timeAt returns the time of Unix seconds, zero for none.
+func timeAt(seconds *int64) time.Time {
+	if seconds == nil {
+		return time.Time{}
+	}
+	return time.Unix(*seconds, 0).UTC()
 }
 
 // importedAccessMax is how long an imported access token lives at most. A refresh token lives as long
@@ -52,6 +118,7 @@ func (s *Store) importTokens(tx kv.Txn, given ImportedTokens, id secret.ID) (o t
 	}
 	now := s.Now()
 	f := s.newFamily(l, given.Scope, now, id)
+	f.imported = true
 	access, accessCut := given.Access.endsHere(now, importedAccessMax)
 	refresh, refreshCut := given.Refresh.endsHere(now, s.lives.RefreshToken)
 	if o.unchanged, err = given.areKnown(tx, f, now); err != nil || o.unchanged {
@@ -167,4 +234,24 @@ func (given ImportedTokens) areKnown(r kv.Reader, f family, now time.Time) (know
 		return false, errTextTaken
 	}
 	return known, nil
+}
+
+// isUsed reports whether a user or a client, in whose index of families it looks, has tokens that an
+// import did not bring, or one that it brought and that was used, refreshed or revoked here.
+func isUsed(r kv.Reader, index record.Key) (used bool, err error) {
+	families := index.All()
+	families.KeysOnly, families.Limit = true, familiesReadMax
+	var keys [][]byte
+	for key := range r.Scan(families) {
+		keys = append(keys, append(record.NewKey(record.TagFamily), key[len(index):]...))
+	}
+	for page := range slices.Chunk(keys, indexPageMax) {
+		for i, value := range r.GetMany(page) {
+			f, err := decodeFamily(secret.ID(page[i][1:]), value)
+			if err != nil || !f.imported || !f.usedAt.IsZero() || !f.revokedAt.IsZero() {
+				return true, err
+			}
+		}
+	}
+	return len(keys) == familiesReadMax, nil
 }

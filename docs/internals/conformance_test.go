@@ -84,6 +84,7 @@ const outline = `
 ### Platform §9: one file
 ### Platform §10: passwords
 ### Platform §12: tokens
+### Platform §13: out again
 ### Platform §14: recipes
 ## The appliance
 ### Commands and settings
