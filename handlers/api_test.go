@@ -21,8 +21,9 @@ import (
 // api is the whole server over a store in memory, for tests of its API.
 type apiHouse struct {
 	*storetest.Fixture
-	server *Server
-	client store.Client
+	server            *Server
+	public, operators http.Handler
+	client            store.Client
 }
 
 func newAPI(t testing.TB, change ...func(*store.Options)) *apiHouse {
@@ -41,10 +42,14 @@ func serveAPI(t testing.TB, f *storetest.Fixture) *apiHouse {
 	t.Helper()
 	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
 	client, _ := f.Client(t)
-	return &apiHouse{
-		Fixture: f, client: client,
-		server: New(Config{Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test", Platform: &web.Platform{}}),
+	config := Config{Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test", Platform: &web.Platform{}}
+	a := &apiHouse{Fixture: f, client: client, server: New(config)}
+	a.public, a.operators = a.server.Public(), a.server.Admin()
+	if config.Store = f.Other; f.Other != nil {
+		other := New(config)
+		a.public, a.operators = InTurns(f, a.public, other.Public()), InTurns(f, a.operators, other.Admin())
 	}
+	return a
 }
 
 // token returns an access token of a new user of the account.
@@ -71,7 +76,7 @@ func (a *apiHouse) request(method, target, token string, body io.Reader, headers
 		r.Header.Add(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	a.server.Public().ServeHTTP(w, r)
+	a.public.ServeHTTP(w, r)
 	return answer{w}
 }
 
@@ -96,7 +101,7 @@ func (a *apiHouse) admin(method, target string, body io.Reader, headers ...strin
 		r.Header.Add(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	a.server.Admin().ServeHTTP(w, r)
+	a.operators.ServeHTTP(w, r)
 	return answer{w}
 }
 

@@ -122,7 +122,7 @@ func auditedConstants(t testing.TB) (values []string) {
 func (h *house) auditOf(t testing.TB, query string) []admin.AdminAuditLine {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", "/api/platform/audit?limit=500&"+query, nil))
+	h.operators.ServeHTTP(w, httptest.NewRequest("GET", "/api/platform/audit?limit=500&"+query, nil))
 	var page struct{ Data []admin.AdminAuditLine }
 	must.Do(t, json.Unmarshal(w.Body.Bytes(), &page))
 	if w.Code != http.StatusOK {

@@ -41,7 +41,7 @@ func (h *house) admin(t testing.TB, method, path, body string) answer {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.RemoteAddr = "@"
 	r.Header.Set("Content-Type", "application/json")
-	h.server.Admin().ServeHTTP(w, r)
+	h.operators.ServeHTTP(w, r)
 	return answer{Response: w.Result(), body: w.Body.String()}
 }
 

@@ -221,7 +221,7 @@ func listenAdmin(t *testing.T, a *apiHouse) (url string) {
 	t.Helper()
 	a.server.API.HeartbeatEvery = time.Hour // on a busy machine a test may outlast a heartbeat
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	srv := web.NewHTTPServer(a.server.Admin(), slog.New(slog.DiscardHandler))
+	srv := web.NewHTTPServer(a.operators, slog.New(slog.DiscardHandler))
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
 	return "http://" + l.Addr().String()

@@ -29,6 +29,7 @@ type house struct {
 	*storetest.Fixture
 	server     *handlers.Server
 	public     http.Handler
+	operators  http.Handler
 	unforeseen *sync.Map // of what was counted without a series: Served to true
 	issuer     string
 	log        *journal
@@ -74,8 +75,17 @@ func houseOver(t testing.TB, f *storetest.Fixture, change ...func(*handlers.Conf
 	return h
 }
 
-// open puts the router over a store.
+// open puts the router over a store, and if there are two servers, another over the other's.
 func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
+	h.server = h.newServer(s, change)
+	h.public, h.operators, h.issuer = h.server.Public(), h.server.Admin(), h.server.Site.PublicURL
+	if h.Other != nil {
+		other := h.newServer(h.Other, change)
+		h.public, h.operators = handlers.InTurns(h.Fixture, h.public, other.Public()), handlers.InTurns(h.Fixture, h.operators, other.Admin())
+	}
+}
+
+func (h *house) newServer(s *store.Store, change []func(*handlers.Config)) (server *handlers.Server) {
 	config := handlers.Config{
 		Store: s, Key: h.Key, Version: "test", Platform: &web.Platform{},
 		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -83,7 +93,6 @@ func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 	for _, f := range append([]func(*handlers.Config){at(publicURL)}, change...) {
 		f(&config)
 	}
-	var server *handlers.Server
 	if h.unforeseen != nil {
 		observe := config.Observe
 		series := sync.OnceValue(func() map[web.Served]bool {
@@ -101,8 +110,7 @@ func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 		}
 	}
 	server = handlers.New(config)
-	h.server = server
-	h.public, h.issuer = h.server.Public(), h.server.Site.PublicURL
+	return server
 }
 
 // foresee notes what is counted and has no series from the start: an alert would miss the

@@ -139,7 +139,7 @@ func TestAStreamEndsWithWhatItActsFor(t *testing.T) {
 		}
 		a.importLines(t, "acct_b", lines.String())
 		w := &acts{ResponseRecorder: httptest.NewRecorder(), on: "plan.created", do: func() { a.Clock.Advance(time.Hour) }}
-		a.server.Public().ServeHTTP(w, a.actingRequest(t, "/api/events?createdAt[gte]=1", token, "acct_b"))
+		a.public.ServeHTTP(w, a.actingRequest(t, "/api/events?createdAt[gte]=1", token, "acct_b"))
 		if frames := strings.Count(w.Body.String(), "plan.created"); frames != 1 || !strings.Contains(w.Body.String(), "event: end") {
 			t.Errorf("%d events were sent, want the one before the token expired, and the end:\n%s", frames, w.Body)
 		}

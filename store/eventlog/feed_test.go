@@ -628,3 +628,7 @@ func extentOfFeed(t testing.TB, f *storetest.Fixture) (extent eventlog.Extent) {
 	}))
 	return extent
 }
+
+// Promise (Platform §8, §16): each promise of the platform API is kept on Badger, and by two servers
+// on one PostgreSQL that get the requests in turns
+func TestPlatformOnEngines(t *testing.T) { storetest.Again(t, "Platform", "badger", "postgres") }

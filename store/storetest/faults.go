@@ -14,7 +14,11 @@ import (
 // store at one moment, check the errors, repair it, and check what was stored.
 type Faults struct {
 	kv.DB
+	*faultState
+}
 
+// faultState is what a test has broken, of one engine or of those of several servers.
+type faultState struct {
 	mu       sync.Mutex
 	broken   error
 	onUpdate func(run func() error) error
@@ -22,10 +26,10 @@ type Faults struct {
 }
 
 // NewFaults wraps db without any fault.
-func NewFaults(db kv.DB) *Faults { return &Faults{DB: db} }
+func NewFaults(db kv.DB) *Faults { return &Faults{db, &faultState{}} }
 
 // Break makes every View and Update fail with err before it begins, until Repair.
-func (f *Faults) Break(err error) {
+func (f *faultState) Break(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.broken = err
@@ -34,7 +38,7 @@ func (f *Faults) Break(err error) {
 // OnUpdate calls around in place of every new Update until Repair, also of those that the
 // store makes in the background: where the number matters, call [Fixture.Rest] first. run is
 // the Update itself: around can act before and after the commit.
-func (f *Faults) OnUpdate(around func(run func() error) error) {
+func (f *faultState) OnUpdate(around func(run func() error) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onUpdate = around
@@ -42,20 +46,20 @@ func (f *Faults) OnUpdate(around func(run func() error) error) {
 
 // Fill refuses the writes of classes below least, as an engine does on a disk that is nearly
 // full, until Repair.
-func (f *Faults) Fill(least kv.Class) {
+func (f *faultState) Fill(least kv.Class) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.full = least
 }
 
 // Repair undoes Break, OnUpdate and Fill. An Update inside around stays there.
-func (f *Faults) Repair() {
+func (f *faultState) Repair() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.broken, f.onUpdate, f.full = nil, nil, kv.Ordinary
 }
 
-func (f *Faults) state() (onUpdate func(func() error) error, broken error) {
+func (f *faultState) state() (onUpdate func(func() error) error, broken error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.onUpdate, f.broken
@@ -76,7 +80,7 @@ func (f *Faults) Update(ctx context.Context, fn func(kv.Txn) error) error {
 		return broken
 	}
 	run := func() error {
-		return f.DB.Update(ctx, func(tx kv.Txn) error { return fn(&fullTxn{Txn: tx, faults: f}) })
+		return f.DB.Update(ctx, func(tx kv.Txn) error { return fn(&fullTxn{Txn: tx, faults: f.faultState}) })
 	}
 	if around != nil {
 		return around(run)
@@ -87,7 +91,7 @@ func (f *Faults) Update(ctx context.Context, fn func(kv.Txn) error) error {
 // fullTxn is a transaction on a disk that may be nearly full.
 type fullTxn struct {
 	kv.Txn
-	faults *Faults
+	faults *faultState
 }
 
 func (t *fullTxn) refusal() error {

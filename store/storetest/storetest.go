@@ -53,6 +53,8 @@ type Fixture struct {
 	DB     kv.DB
 	Faults *Faults // of a store in memory
 	Key    secret.Key
+	// Other is the store of a second server on the same database, if [EnvEngine] asks for two.
+	Other *store.Store
 
 	options store.Options
 	rest    func()
@@ -75,8 +77,13 @@ func NewKeeping(t testing.TB, change ...func(*store.Options)) *Fixture {
 
 func inMemory(t testing.TB, db kv.DB, clock *Clock, change []func(*store.Options)) *Fixture {
 	t.Helper()
-	if isInTurns() {
+	switch os.Getenv(EnvEngine) {
+	case "postgres":
 		db = newInTurns(t)
+	case "badger":
+		db = openBadger(t, t.TempDir(), clock.Now)
+	case "servers":
+		return newServers(t, clock, change)
 	}
 	faults := NewFaults(db)
 	f := Open(t, faults, clock, change...)
@@ -95,7 +102,9 @@ func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 // EnvEngine is the environment variable that puts what tests keep on disk into memory
 // when it is "memory", so that both engines of the product pass the same tests. When it
 // is "asking", every store is in memory and its engine an [Asking]. With "postgres" every
-// store is a database that two processes use in turns.
+// store is a database that two processes use in turns, and with "servers" one that two
+// servers have open, of which [Fixture.Other] is the second. "badger" puts every store on
+// disk.
 const EnvEngine = "TOLLHOUSE_TEST_ENGINE"
 
 func durableInMemory() bool { return os.Getenv(EnvEngine) == "memory" || isAsking() }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 
+	"tollhouse/store"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
 )
 
@@ -38,6 +41,30 @@ func inTurnsOn(t testing.TB, dsn string) kv.DB {
 		DB:    must.Get(pgkv.Open(context.Background(), options))(t),
 		other: must.Get(pgkv.Open(context.Background(), options))(t),
 	}
+}
+
+// newServers returns the store of the first of two servers on a database of their own. What
+// a test breaks is broken for both.
+func newServers(t testing.TB, clock *Clock, change []func(*store.Options)) *Fixture {
+	t.Helper()
+	options := pgkv.Options{URL: pgtest.Start(t), Connections: 4}.Patient(patience)
+	open := func() *pgkv.DB { return must.Get(pgkv.Open(context.Background(), options))(t) }
+	first, second, key := open(), open(), secret.NewKey(nil)
+	change = append(slices.Clip(change), func(o *store.Options) { o.Key = key })
+	faults := NewFaults(first)
+	f := Open(t, sharedFaults{faults, first, first}, clock, change...)
+	other := Open(t, sharedFaults{&Faults{second, faults.faultState}, second, second}, clock, change...)
+	f.Faults, f.Other = faults, other.Store
+	rest := f.rest
+	f.rest = func() { rest(); other.rest() }
+	return f
+}
+
+// sharedFaults is a Faults that the store takes to be shared.
+type sharedFaults struct {
+	*Faults
+	kv.Caller
+	kv.Locker
 }
 
 // InPostgres returns an empty store in a database of its own.

@@ -165,3 +165,7 @@ func TestEndpointOfAllAccounts(t *testing.T) {
 		must.Get(m.CheckAll(t.Context()))(t)
 	})
 }
+
+// Promise (Platform §8, §16): each promise of the platform API is kept on Badger, and by two servers
+// on one PostgreSQL that get the requests in turns
+func TestPlatformOnEngines(t *testing.T) { storetest.Again(t, "Platform", "badger", "postgres") }

@@ -30,12 +30,15 @@ import (
 // versionMin is the oldest version that is supported.
 const versionMin = 15
 
+// EnvDSN is the environment variable with the URL of a server to use.
+const EnvDSN = "TOLLHOUSE_TEST_DSN"
+
 // Start returns the URL of a fresh, empty database on a server that all tests of the
-// process share. With TOLLHOUSE_TEST_DSN it is on that server. Without PostgreSQL the
+// process share. With [EnvDSN] it is on that server. Without PostgreSQL the
 // test is skipped, and fails if CI is set.
 func Start(t testing.TB) (dsn string) {
 	t.Helper()
-	if dsn := os.Getenv("TOLLHOUSE_TEST_DSN"); dsn != "" {
+	if dsn := os.Getenv(EnvDSN); dsn != "" {
 		return create(t, dsn)
 	}
 	shared.Do(func() { sharedServer, sharedErr = launch("fsync = off") })
