@@ -40,9 +40,15 @@ func parallelAPI(t *testing.T, change ...func(*store.Options)) *apiHouse {
 
 func serveAPI(t testing.TB, f *storetest.Fixture) *apiHouse {
 	t.Helper()
-	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
 	client, _ := f.Client(t)
-	config := Config{Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test", Platform: &web.Platform{}}
+	return newAPIHouse(t, f, client, Config{Platform: &web.Platform{}})
+}
+
+// newAPIHouse puts a server over the store, and if there are two, another over the other's.
+func newAPIHouse(t testing.TB, f *storetest.Fixture, client store.Client, config Config) *apiHouse {
+	t.Helper()
+	config.Store, config.Key, config.Log, config.Version = f.Store, f.Key, slog.New(slog.DiscardHandler), "test"
+	config.PublicURL = must.Get(url.Parse("http://127.0.0.1:8080"))(t)
 	a := &apiHouse{Fixture: f, client: client, server: New(config)}
 	a.public, a.operators = a.server.Public(), a.server.Admin()
 	if config.Store = f.Other; f.Other != nil {

@@ -3,9 +3,7 @@ package handlers
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -24,10 +22,7 @@ func deskLive(t *testing.T) (l *live, cookie string) {
 	t.Helper()
 	f := storetest.New(t)
 	client, _ := f.Client(t)
-	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
-	l = listenLive(t, &apiHouse{Fixture: f, client: client, server: New(Config{
-		Store: f.Store, Key: f.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test", Desk: &desk.Config{},
-	})})
+	l = listenLive(t, newAPIHouse(t, f, client, Config{Desk: &desk.Config{}}))
 	f.User(t, "olga", "acct_a")
 	u := must.Get(f.PromoteUser(t.Context(), "olga"))(t)
 	token, _, err := f.CreateSession(t.Context(), store.By{}, u, secret.Token{}, "")

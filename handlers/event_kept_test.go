@@ -2,11 +2,9 @@ package handlers
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"testing"
 	"time"
 
@@ -20,10 +18,7 @@ import (
 // serverBeside returns a server of the same store that has kept no pages.
 func (a *apiHouse) serverBeside(t *testing.T) *apiHouse {
 	t.Helper()
-	address := must.Get(url.Parse("http://127.0.0.1:8080"))(t)
-	return &apiHouse{Fixture: a.Fixture, client: a.client, server: New(Config{
-		Store: a.Store, Key: a.Key, PublicURL: address, Log: slog.New(slog.DiscardHandler), Version: "test",
-	})}
+	return newAPIHouse(t, a.Fixture, a.client, Config{})
 }
 
 func TestAKeptPageEqualsTheOneThatTheLogHasNow(t *testing.T) {

@@ -3,12 +3,46 @@ package handlers
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"tollhouse/handlers/api"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
+
+// TestFeedAtAnotherServer: a reader of the feed gets what is recorded at another server, also
+// events below the head of their log, and whether or not the servers' notes arrive.
+//
+// Promise (Platform §6): readers of the feed at another server get each event and each backfill
+// frame, also when the notes between the servers are lost
+func TestFeedAtAnotherServer(t *testing.T) {
+	t.Parallel()
+	for name, open := range storetest.SharedEngines() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbA, dbB := open(t)
+			fa, fb := storetest.Two(t, dbA, dbB)
+			a, b := serveAPI(t, fa), serveAPI(t, fb)
+			must.Do(t, fa.Events.SetFeed(t.Context(), feedKept))
+			a.record(t, "acct_a", "plan.created", "r1")
+			s := openStream(t, listenAdmin(t, b)+api.FeedPath+"?after=latest")
+			s.ready(t)
+			a.importLines(t, "acct_a", a.lineOf("old_1", "plan.created", "p9", time.Hour)+"\n")
+			if f := s.next(t); f.event != "backfill" || !strings.HasPrefix(f.data, `{"account":"acct_a","from":"evt_`) {
+				t.Errorf("after an import of history: %+v, want a backfill", f)
+			}
+			for _, account := range []string{"acct_b", "acct_a"} {
+				a.record(t, account, "plan.created", "r2")
+				if f := s.next(t); decodeObject(t, []byte(f.data))["owner"] != account {
+					t.Errorf("after an event of %s: %+v", account, f)
+				}
+			}
+		})
+	}
+}
 
 // TestReadersAtAnotherServer: a reader gets what is recorded at a server that shares the
 // database with its own, and a token that ended there ends here.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +20,8 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
@@ -303,6 +308,11 @@ func TestFeedStream(t *testing.T) {
 		if f := s.next(t); decodeObject(t, []byte(f.data))["owner"] != "acct_c" {
 			t.Errorf("behind it: %+v", f)
 		}
+		away := openStream(t, url, "Last-Event-ID", second.id)
+		away.ready(t)
+		if again := away.next(t); again != f {
+			t.Errorf("a reader that was away during the import gets %+v, want %+v", again, f)
+		}
 	})
 	t.Run("gap", func(t *testing.T) {
 		a.Clock.Advance(feedKept + time.Second)
@@ -412,4 +422,97 @@ func TestFeedByPlatformClients(t *testing.T) {
 		openStream(t, l.url+path, "Authorization", "Bearer "+both).ready(t)
 	}
 	get(path+"&wait=1", both).fault(t, http.StatusTooManyRequests, "too_many_requests", "")
+}
+
+// slowFeed is an engine in which a search of the feed takes a time. It notes when each began.
+type slowFeed struct {
+	kv.DB
+	took time.Duration
+
+	mu    sync.Mutex
+	begun []time.Time
+}
+
+func (d *slowFeed) View(ctx context.Context, fn func(kv.Reader) error) error {
+	return d.DB.View(ctx, func(r kv.Reader) error { return fn(&slowFeedReader{Reader: r, db: d}) })
+}
+
+func (d *slowFeed) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.begun = nil
+}
+
+type slowFeedReader struct {
+	kv.Reader
+	db  *slowFeed
+	any bool
+}
+
+func (r *slowFeedReader) Scan(of kv.Range) iter.Seq2[[]byte, []byte] {
+	if !r.any && !of.KeysOnly && of.Lo[0] == record.TagFeed {
+		r.any = true
+		r.db.mu.Lock()
+		r.db.begun = append(r.db.begun, time.Now())
+		r.db.mu.Unlock()
+		time.Sleep(r.db.took)
+	}
+	return r.Reader.Scan(of)
+}
+
+// TestSearchesOfALongFeedPause: a stream or a wait for a rare type rests for as long as each
+// part of its search took, however often it is woken.
+func TestSearchesOfALongFeedPause(t *testing.T) {
+	t.Parallel()
+	db := &slowFeed{DB: storetest.EmptyInMemory(), took: 30 * time.Millisecond}
+	a := serveAPI(t, storetest.Open(t, db, storetest.NewClock()))
+	must.Do(t, a.Events.SetFeed(t.Context(), feedKept))
+	var lines strings.Builder
+	for i := range 2*eventlog.SearchedMax + 10 {
+		lines.WriteString(a.lineOf(fmt.Sprint("many-", i), "plan.updated", "r1", 0))
+	}
+	a.importLines(t, "acct_a", lines.String())
+	a.record(t, "acct_b", "price.created", "r2")
+	url := listenAdmin(t, a) + api.FeedPath + "?after=start&type=price.*"
+	wake := make(chan struct{})
+	go func() {
+		defer close(wake)
+		for range 20 {
+			a.Events.Recorded("acct_a")
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	for name, read := range map[string]func() string{
+		"stream": func() string {
+			s := openStream(t, url)
+			defer s.close()
+			s.ready(t)
+			return s.next(t).data
+		},
+		"wait": func() string {
+			w := must.Get(http.Get(url + "&wait=55"))(t)
+			defer w.Body.Close()
+			return string(must.Get(io.ReadAll(w.Body))(t))
+		},
+	} {
+		db.forget()
+		if got := read(); !strings.Contains(got, `"owner":"acct_b"`) {
+			t.Errorf("the %s has %s, want the event of acct_b", name, got)
+		}
+		db.mu.Lock()
+		if len(db.begun) < 3 {
+			t.Errorf("the %s searched %d times, want 3", name, len(db.begun))
+		}
+		pauses := 0
+		for i := 1; i < len(db.begun); i++ {
+			if db.begun[i].Sub(db.begun[i-1]) >= 2*db.took {
+				pauses++
+			}
+		}
+		if pauses < 2 {
+			t.Errorf("the %s began its searches at %v, want two pauses", name, db.begun)
+		}
+		db.mu.Unlock()
+	}
+	<-wake
 }

@@ -110,9 +110,9 @@ type EventStream struct {
 	Owner      string
 	Filter     eventlog.Filter
 	at         record.Position // up to here every event has been sent or does not match
+	sent       int             // events and reports of a gap
 	Watch      *eventlog.Watch
-	backfill   *eventlog.Span            // not yet reported
-	backfills  map[string]*eventlog.Span // those of the accounts, in the feed
+	backfill   *eventlog.Span // of an account's log, not yet reported
 	Alive      func() error
 	wary       bool                                                    // a platform client reads: its access is checked before each frame
 	Row        func(dst []byte, p record.Position, wire []byte) []byte // frame of an event; nil for the whole event
@@ -166,12 +166,15 @@ func (st *EventStream) Run() error {
 	heartbeat := time.NewTicker(st.S.HeartbeatEvery)
 	defer heartbeat.Stop()
 	for {
+		begun, from := time.Now(), st.sent
 		more, err := st.forward()
-		var again <-chan time.Time
+		changed, again := st.Watch.Changed(), (<-chan time.Time)(nil)
 		if errors.Is(err, record.ErrAway) {
 			again, err = time.After(streamRetry), nil
 		}
-		if err == nil && more && !st.S.isDraining() {
+		if err == nil && more && st.sent == from { // the search continues, and not earlier for what is new
+			changed, again = nil, st.S.betweenSearches(time.Since(begun))
+		} else if err == nil && more && !st.S.isDraining() {
 			if err = st.beatWhen(heartbeat.C); err == nil {
 				continue
 			}
@@ -180,7 +183,7 @@ func (st *EventStream) Run() error {
 			return st.ended(err)
 		}
 		select {
-		case <-st.Watch.Changed():
+		case <-changed:
 		case <-heartbeat.C:
 			err = st.beat()
 		case <-again:
@@ -262,12 +265,13 @@ func (st *EventStream) forward() (more bool, err error) {
 	if err := st.mayRead(); err != nil {
 		return false, err
 	}
-	if err := st.tellBackfill(); err != nil {
+	if err := st.tellBackfill(page.Backfills); err != nil {
 		return false, err
 	}
 	var cursor *eventlog.CursorError
 	if errors.As(err, &cursor) && !cursor.Oldest.IsZero() {
 		st.moveTo(cursor.Resume)
+		st.sent++
 		return true, st.send(st.appendPosition(appendGap(nil, cursor), cursor.Resume))
 	}
 	if err != nil {
@@ -294,6 +298,7 @@ func (st *EventStream) forward() (more bool, err error) {
 		next = page.Version.Head // no other event up to there matches
 	}
 	st.moveTo(next)
+	st.sent += len(frames)
 	if sent == 0 {
 		return page.More, nil
 	}
@@ -319,23 +324,19 @@ func appendGap(b []byte, gap *eventlog.CursorError) []byte {
 	return fmt.Appendf(b, "event: gap\ndata: {\"oldestAvailable\":%q}\n\n", gap.OldestText())
 }
 
-// takeBackfill learns of what was recorded before the stream's position. It comes before the
-// log is read.
+// takeBackfill learns of what was recorded before the stream's position in an account's log.
+// It comes before the log is read.
 func (st *EventStream) takeBackfill() {
-	switch {
-	case st.Owner == eventlog.AllAccounts && len(st.backfills) == 0:
-		st.backfills = st.Watch.TakeBackfills()
-	case st.Owner != eventlog.AllAccounts && st.backfill == nil:
+	if st.backfill == nil {
 		st.backfill = st.Watch.TakeBackfill()
 	}
 }
 
 // tellBackfill reports events that were recorded before the stream's position, so
-// that readers with a copy can read that range again.
-func (st *EventStream) tellBackfill() error {
-	for account, span := range st.backfills {
-		delete(st.backfills, account)
-		if err := st.send(fmt.Appendf(nil, "event: backfill\ndata: {\"account\":%q,\"from\":%q,\"to\":%q}\n\n", account, span.First, span.Last)); err != nil {
+// that readers with a copy can read that range again. The feed has entries about them.
+func (st *EventStream) tellBackfill(inFeed []eventlog.Backfill) error {
+	for _, b := range inFeed {
+		if err := st.send(fmt.Appendf(nil, "event: backfill\ndata: {\"account\":%q,\"from\":%q,\"to\":%q}\n\n", b.Account, b.First, b.Last)); err != nil {
 			return err
 		}
 	}

@@ -108,6 +108,7 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 	defer stop()
 	// The search continues only as long as the caller waits, even in a long log.
 	for over.Err() == nil && !s.isDraining() {
+		begun := time.Now()
 		probe := q.Filter
 		probe.Limit, probe.Row = 1, appendNothing
 		page, err := s.site.Store.Events.ListEvents(r.Context(), owner, probe, nil)
@@ -120,16 +121,30 @@ func (s *Server) waitForEvents(w http.ResponseWriter, r *http.Request, owner str
 		if !q.After.IsAt(page.Next) { // nothing up to there matches
 			q.After, q.moved = eventlog.CursorAt(page.Next), true
 		}
+		changed, again := watch.Changed(), (<-chan time.Time)(nil)
 		if page.More {
-			continue
+			changed, again = nil, s.betweenSearches(time.Since(begun))
 		}
 		select {
-		case <-watch.Changed():
+		case <-changed:
+		case <-again:
 		case <-over.Done():
 		case <-s.Draining:
 		}
 	}
 	return r.Context().Err()
+}
+
+// betweenSearches receives a value when a reader that waits may continue its search of a long
+// log, whose last part took that time: after the same time for each reader that pauses. So
+// all of them together use about one processor at most.
+func (s *Server) betweenSearches(took time.Duration) <-chan time.Time {
+	again := make(chan time.Time, 1)
+	time.AfterFunc(took*time.Duration(s.pausing.Add(1)), func() {
+		s.pausing.Add(-1)
+		again <- time.Now()
+	})
+	return again
 }
 
 func appendNothing(dst []byte, _ record.Position, _ []byte) []byte { return dst }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"sync/atomic"
 	"time"
 
 	"tollhouse/handlers/web"
@@ -30,7 +31,8 @@ type Server struct {
 	webhookRules *target.Rules
 	webhookTests *webhookTests
 
-	waiting *atOnce // requests of platform clients, by client
+	waiting *atOnce      // requests of platform clients, by client
+	pausing atomic.Int64 // readers between two searches
 }
 
 // New returns a Server. It starts nothing.

@@ -54,7 +54,7 @@ func (l *Log) appendEvent(tx kv.Txn, d *draft, tail [8]byte) (record.Position, e
 	if err := arena.write(tx, d, h.Segments.of(h.last), h.last, h.last.String()); err != nil {
 		return record.Position{}, err
 	}
-	if err := l.enterFeed(tx, &arena, d.owner, h, h.last); err != nil {
+	if err := l.enterFeed(tx, &arena, d.owner, h, nil, h.last); err != nil {
 		return record.Position{}, err
 	}
 	return h.last, writeEventHead(tx, d.owner, h)

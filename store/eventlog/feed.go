@@ -20,7 +20,8 @@ import (
 // taken under the feed's head in the Update that records the event.
 //
 // An entry only names an event. Readers pass over entries whose event was removed. Entries
-// are kept for a time of their own.
+// are kept for a time of their own. Events recorded below the head of their log have no
+// entries: one entry names the range of those that were committed together.
 
 // AllAccounts is the owner of the feed, where an account is named. No account has this id.
 const AllAccounts = "*"
@@ -51,9 +52,10 @@ func StartCursor() Cursor { return Cursor{start: true} }
 var ErrFeedOff = errors.New("the feed is off")
 
 const (
-	FeedName        = "feed" // name of the record of the head
-	feedHeadRecord  = 1
-	feedEntryRecord = 1
+	FeedName           = "feed" // name of the record of the head
+	feedHeadRecord     = 1
+	feedEntryRecord    = 1
+	feedBackfillRecord = 2
 	// feedEntrySizeMax is more than an entry has in an engine, with its key.
 	feedEntrySizeMax = 100
 )
@@ -67,11 +69,20 @@ type feedHead struct {
 	removed record.Position // entries up to here were removed, or not written because the feed was off
 }
 
-// feedEntry names an event. origin distinguishes the logs that an account has had.
+// feedEntry names an event, or a range of backfill. origin distinguishes the logs that an
+// account has had.
 type feedEntry struct {
 	owner  string
 	event  record.Position
 	origin uint64
+	until  record.Position // the end of a backfill that begins at event; zero for an event
+}
+
+// Backfill is a range of an account's log in which events were recorded below its head.
+type Backfill struct {
+	Account string
+	Span
+	at record.Position // in the feed
 }
 
 // origin is the number of accounts that had been erased when the log began.
@@ -101,13 +112,24 @@ func decodeFeedHead(v []byte) (feedHead, error) {
 }
 
 func (x feedEntry) append(b []byte) []byte {
-	e := record.Encoder{B: append(b, feedEntryRecord)}
-	return e.Str(x.owner).Position(x.event).Uint(x.origin).B
+	if x.until.IsZero() {
+		e := record.Encoder{B: append(b, feedEntryRecord)}
+		return e.Str(x.owner).Position(x.event).Uint(x.origin).B
+	}
+	e := record.Encoder{B: append(b, feedBackfillRecord)}
+	return e.Str(x.owner).Position(x.event).Uint(x.origin).Position(x.until).B
 }
 
 func decodeFeedEntry(v []byte) (feedEntry, error) {
-	d := record.NewDecoder("feed entry", feedEntryRecord, v)
+	version := byte(feedEntryRecord)
+	if len(v) > 0 && v[0] == feedBackfillRecord {
+		version = feedBackfillRecord
+	}
+	d := record.NewDecoder("feed entry", version, v)
 	x := feedEntry{owner: d.Str(), event: d.Position(), origin: d.Uint()}
+	if version == feedBackfillRecord {
+		x.until = d.Position()
+	}
 	return x, d.Done()
 }
 
@@ -153,20 +175,29 @@ func (l *Log) isFeedOff() bool { return l.feedOff.Load() && l.others.engine == n
 
 func (l *Log) nextInFeed(h feedHead) record.Position { return h.last.Next(l.now(), [8]byte{}) }
 
-// enterFeed adds the events that tx records at the end of an account's log to the feed, in
-// their order there, unless the feed is off. head is that of the log.
-func (l *Log) enterFeed(tx kv.Txn, arena *eventArena, owner string, head Head, events ...record.Position) error {
-	if len(events) == 0 || l.isFeedOff() {
+// enterFeed adds what tx records in an account's log to the feed, unless that is off: the
+// range of the events below its head, if any, and those at its end, in their order there.
+// head is that of the log.
+func (l *Log) enterFeed(tx kv.Txn, arena *eventArena, owner string, head Head, backfill *Span, events ...record.Position) error {
+	if len(events) == 0 && backfill == nil || l.isFeedOff() {
 		return nil
 	}
 	feed, err := readFeedHead(tx)
 	if err != nil || feed.kept == 0 {
 		return err
 	}
-	for _, p := range events {
+	enter := func(x feedEntry) error {
 		feed.last = l.nextInFeed(feed)
-		arena.value = feedEntry{owner, p, head.origin()}.append(arena.value[:0])
-		if err := arena.set(tx, record.Key(arena.key[:0]).Feed(feed.last), arena.value); err != nil {
+		arena.value = x.append(arena.value[:0])
+		return arena.set(tx, record.Key(arena.key[:0]).Feed(feed.last), arena.value)
+	}
+	if backfill != nil {
+		if err := enter(feedEntry{owner, backfill.First, head.origin(), backfill.Last}); err != nil {
+			return err
+		}
+	}
+	for _, p := range events {
+		if err := enter(feedEntry{owner: owner, event: p, origin: head.origin()}); err != nil {
 			return err
 		}
 	}
@@ -238,10 +269,11 @@ func (h feedHead) oldest(r kv.Reader) record.Position {
 
 // feedReader reads entries with their events within one transaction.
 type feedReader struct {
-	r     kv.Reader
-	head  feedHead
-	heads map[string]Head // of the logs that the entries name
-	err   error           // that ended the rows early
+	r         kv.Reader
+	head      feedHead
+	heads     map[string]Head // of the logs that the entries name
+	backfills []Backfill      // that the rows passed
+	err       error           // that ended the rows early
 }
 
 func newFeedReader(r kv.Reader) (*feedReader, error) {
@@ -256,7 +288,7 @@ func newFeedReader(r kv.Reader) (*feedReader, error) {
 const feedRowsMax = 250
 
 // rows yields the entries after a position, up to a last one, with the stored event, or nil
-// for one that was removed. Events are valid until the next step. wanted is how many of
+// for one that was removed and for a backfill. Events are valid until the next step. wanted is how many of
 // those that match the caller takes.
 func (f *feedReader) rows(after, last record.Position, limit, wanted int, m matcher) iter.Seq2[record.Position, []byte] {
 	atOnce := feedRowsMax
@@ -305,11 +337,32 @@ func (f *feedReader) entries(of kv.Range) (places []record.Position, keys [][]by
 		places, entries = append(places, record.FeedPositionAt(k)), append(entries, x)
 	}
 	keys, f.err = f.keys(entries)
+	for i, x := range entries {
+		if head := f.heads[x.owner]; !x.until.IsZero() && x.origin == head.origin() && !head.last.IsZero() {
+			f.backfills = append(f.backfills, Backfill{x.owner, Span{x.event, x.until}, places[i]})
+		}
+	}
 	return places, keys
 }
 
-// keys returns the keys of the events that entries name. An event of a log that was erased
-// has a key under which nothing is stored.
+// backfilled returns the backfills up to a position, one for each account.
+func (f *feedReader) backfilled(last record.Position) (all []Backfill) {
+	index := map[string]int{}
+	for _, b := range f.backfills {
+		if b.at.Compare(last) > 0 {
+			break
+		}
+		if i, has := index[b.Account]; has {
+			all[i].Span = *all[i].join(&b.Span)
+			continue
+		}
+		index[b.Account], all = len(all), append(all, b)
+	}
+	return all
+}
+
+// keys returns the keys of the events that entries name. An event of a log that was erased,
+// and a backfill, have a key under which nothing is stored.
 func (f *feedReader) keys(entries []feedEntry) (keys [][]byte, err error) {
 	var unread [][]byte
 	var owners []string
@@ -326,7 +379,7 @@ func (f *feedReader) keys(entries []feedEntry) (keys [][]byte, err error) {
 	}
 	for _, x := range entries {
 		head := f.heads[x.owner]
-		if x.origin != head.origin() {
+		if x.origin != head.origin() || !x.until.IsZero() {
 			x.event = record.LastPosition
 		}
 		keys = append(keys, eventsOf(x.owner).in(head.Segments.of(x.event)).Position(x.event))
@@ -378,6 +431,7 @@ func (l *Log) listFeed(ctx context.Context, f Filter, dst []byte) (page Page, er
 			return err
 		}
 		page, err = feed.list(f, dst)
+		page.Backfills = feed.backfilled(page.Next)
 		return err
 	})
 	if err != nil {
@@ -438,9 +492,10 @@ func followFeed(r kv.Reader, types []string, after, last record.Position, limit 
 		last = f.head.last
 	}
 	s.Passed = after
-	wanted, rows, size := matcher{types: types}, 0, 0
+	wanted, rows, size, searched := matcher{types: types}, 0, 0, 0
 	for p, v := range f.rows(after, last, followedRowsMax, limit, wanted) {
 		rows++
+		searched += len(v)
 		_, matches, err := wanted.match(v)
 		if err != nil {
 			return s, err
@@ -456,7 +511,10 @@ func followFeed(r kv.Reader, types []string, after, last record.Position, limit 
 			}
 			s.Events = append(s.Events, e)
 		}
-		s.Passed = p
+		if s.Passed = p; searched > searchedBytesMax {
+			s.More = p.Compare(last) < 0
+			return s, nil
+		}
 	}
 	if s.More = rows == followedRowsMax; !s.More {
 		s.Passed = record.LaterOf(after, last)

@@ -516,7 +516,7 @@ func TestFeedIsTrimmed(t *testing.T) {
 }
 
 // Promise (Platform §6): the feed passes over what purge, retention and erasure removed; an account
-// erased and imported again is in it once; backfill is not in it
+// erased and imported again is in it once; of backfill it has the range alone, once in the order
 func TestFeedOfRemovedAndImportedEvents(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -555,20 +555,32 @@ func TestFeedOfRemovedAndImportedEvents(t *testing.T) {
 		t.Parallel()
 		f := withFeed(t)
 		storetest.ImportLines(t, f.Store, "acct_a", line(f, "third", time.Minute), line(f, "first", 3*time.Minute), line(f, "second", 2*time.Minute))
-		watch := must.Get(f.Events.WatchEvents(ctx, eventlog.AllAccounts))(t)
-		defer watch.Close()
+		_, before, err := readFeed(f.Store, eventlog.Filter{After: eventlog.StartCursor(), Limit: 10})
+		must.Do(t, err)
 		storetest.ImportLines(t, f.Store, "acct_a", line(f, "below", time.Hour), line(f, "fourth", 0), line(f, "far_below", 2*time.Hour))
 		storetest.ImportLines(t, f.Store, "acct_b", line(f, "other", 0))
 		if rows := allFed(t, f.Store, eventlog.StartCursor()); !slices.Equal(idsOf(rows), []string{"first", "second", "third", "fourth", "other"}) {
 			t.Errorf("the feed has %v", idsOf(rows))
 		}
 		log := logOfAccount(t, f.Store, "acct_a")
-		spans := watch.TakeBackfills()
-		if len(spans) != 1 || spans["acct_a"] == nil || *spans["acct_a"] != (eventlog.Span{First: log[0].position, Last: log[1].position}) {
-			t.Errorf("a reader of the feed is told of the backfill %v, want the two events of acct_a", spans)
+		below := eventlog.Span{First: log[0].position, Last: log[1].position}
+		for name, c := range map[string]struct {
+			after eventlog.Cursor
+			limit int
+			told  bool
+		}{
+			"who_continues": {eventlog.CursorAt(before.Next), 10, true}, "from_the_start": {eventlog.StartCursor(), 10, true},
+			"a_page_that_ends_before": {eventlog.StartCursor(), 2, false}, "who_begins_behind": {eventlog.LatestCursor(), 10, false},
+		} {
+			_, page, err := readFeed(f.Store, eventlog.Filter{After: c.after, Limit: c.limit})
+			must.Do(t, err)
+			if told := page.Backfills; len(told) > 1 || (len(told) == 1) != c.told || c.told && (told[0].Account != "acct_a" || told[0].Span != below) {
+				t.Errorf("%s is told of the backfills %v, want %v in acct_a: %t", name, told, below, c.told)
+			}
 		}
-		if len(watch.TakeBackfills()) != 0 {
-			t.Error("a backfill is told twice")
+		must.Do(t, f.DeleteAccount(ctx, "acct_a"))
+		if _, page, err := readFeed(f.Store, eventlog.Filter{After: eventlog.StartCursor(), Limit: 10}); err != nil || len(page.Backfills) != 0 {
+			t.Errorf("readers are told of the backfill %v of an erased account, %v", page.Backfills, err)
 		}
 	})
 }
@@ -617,6 +629,27 @@ func TestFollowTheFeed(t *testing.T) {
 	left := must.Get(f.Events.EventsAt(ctx, eventlog.AllAccounts, at))(t)
 	if len(left) != 1 || left[0].ID != ids[2] || !bytes.Contains(left[0].Wire, []byte(`"owner":"acct_b"`)) {
 		t.Errorf("EventsAt() = %+v, want the event that was not purged", left)
+	}
+}
+
+// TestFollowTheFeedOfLargeEvents: what it passes over counts too.
+func TestFollowTheFeedOfLargeEvents(t *testing.T) {
+	t.Parallel()
+	f := withFeed(t)
+	const size, events = 24_000, 850 // more than a search reads
+	var lines []string
+	for i := range events {
+		lines = append(lines, fmt.Sprintf(`{"id":"large-%d","type":"plan.created","resource":"r1","eventData":{"object":{"note":"%s"}},"createdAt":%d}`, i, strings.Repeat("x", size), f.Now().Unix()))
+	}
+	storetest.ImportLines(t, f.Store, "acct_a", lines...)
+	want := recordIn(t, f.Store, "acct_b", "price.created", "r1")
+	first := must.Get(f.Events.Follow(context.Background(), eventlog.AllAccounts, []string{"price.*"}, extentOfFeed(t, f).Removed, 5))(t)
+	if len(first.Events) != 0 || !first.More {
+		t.Fatalf("Follow() = %d events, more: %t; want none yet and more", len(first.Events), first.More)
+	}
+	rest := must.Get(f.Events.Follow(context.Background(), eventlog.AllAccounts, []string{"price.*"}, first.Passed, 5))(t)
+	if len(rest.Events) != 1 || rest.Events[0].ID != want || rest.More {
+		t.Errorf("Follow() = %+v, want %s", rest, want)
 	}
 }
 

@@ -30,9 +30,9 @@ func (l *Log) newImportBatch() *importBatch {
 }
 
 // A batch must fit one Update, with a reserve for what it writes once (the account, the head,
-// that of the feed and two records of Begin) and for the longest keys.
+// that of the feed, its entry of backfill and two records of Begin) and for the longest keys.
 const (
-	batchWritesMax  = kv.UpdateWritesMax - 5
+	batchWritesMax  = kv.UpdateWritesMax - 6
 	batchBytesMax   = kv.UpdateBytesMax - 4<<10
 	lineWritesMax   = 7 + hourWrites           // log, type and resource lists; feed, foreign id, known type, resource; counts
 	lineKeysSizeMax = 1<<10 + feedEntrySizeMax // all keys and small records of one line

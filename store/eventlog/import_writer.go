@@ -240,7 +240,7 @@ func (w *eventWriter) finish() error {
 		return nil // nothing was recorded
 	}
 	slices.SortFunc(w.live, record.Position.Compare)
-	if err := w.log.enterFeed(w.tx, &w.eventArena, w.owner, w.head, w.live...); err != nil {
+	if err := w.log.enterFeed(w.tx, &w.eventArena, w.owner, w.head, w.backfill, w.live...); err != nil {
 		return err
 	}
 	return writeEventHead(w.tx, w.owner, w.head)

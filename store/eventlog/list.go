@@ -77,6 +77,8 @@ type Page struct {
 	Version  Version
 	Unseen   []UnseenType
 	Searched bool // the log was searched for a wildcard, because the account has more than KnownTypesMax types
+	// Backfills are those that the page of the feed passed, one for each account.
+	Backfills []Backfill
 }
 
 // Version changes whenever a page of the account's events may change: with a new

@@ -25,8 +25,8 @@ type Watch struct {
 	changed  chan struct{}
 	log      *watchLog
 	owner    string
-	backfill map[string]*Span // by account: events recorded below the head since TakeBackfill; guarded by log.mu
-	ended    func()           // called by Close, of a reader that does not count for the account; or nil
+	backfill *Span  // covers the events recorded below the head since TakeBackfill; guarded by log.mu
+	ended    func() // called by Close, of a reader that does not count for the account; or nil
 }
 
 // watchLog holds the live readers of every account in this process.
@@ -66,7 +66,7 @@ func (l *Log) WatchEvents(ctx context.Context, owner string) (*Watch, error) {
 // WatchEventsFor is WatchEvents for a reader that counts elsewhere, unless ended is nil: not
 // among those of the account. Close calls ended, and so does an error.
 func (l *Log) WatchEventsFor(ctx context.Context, owner string, ended func()) (*Watch, error) {
-	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner, backfill: map[string]*Span{}, ended: ended}
+	w := &Watch{changed: make(chan struct{}, 1), log: &l.watches, owner: owner, ended: ended}
 	if !l.watches.add(w) {
 		return nil, ErrTooManyWatches
 	}
@@ -122,22 +122,13 @@ func (w *Watch) Close() {
 func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
 // TakeBackfill returns a span that covers the events recorded below the head since the
-// last call, or nil.
+// last call, or nil. In the feed the pages have it.
 func (w *Watch) TakeBackfill() *Span {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
-	span := w.backfill[w.owner]
-	delete(w.backfill, w.owner)
+	span := w.backfill
+	w.backfill = nil
 	return span
-}
-
-// TakeBackfills is TakeBackfill of a reader of the feed: a span for each account.
-func (w *Watch) TakeBackfills() map[string]*Span {
-	w.log.mu.Lock()
-	defer w.log.mu.Unlock()
-	spans := w.backfill
-	w.backfill = map[string]*Span{}
-	return spans
 }
 
 // notify wakes the live readers of an account's log after a change.
@@ -153,18 +144,17 @@ func (l *watchLog) notify(c logChange) {
 	if c.isRemoval() {
 		return
 	}
-	for _, owner := range []string{c.owner, AllAccounts} {
-		if log := l.logs[owner]; log != nil {
-			log.wake(c.owner, c.backfill)
-		}
+	if log := l.logs[c.owner]; log != nil {
+		log.wake(c.backfill)
+	}
+	if feed := l.logs[AllAccounts]; feed != nil {
+		feed.wake(nil)
 	}
 }
 
-func (log *watchedLog) wake(owner string, backfill *Span) {
+func (log *watchedLog) wake(backfill *Span) {
 	for w := range log.readers {
-		if backfill != nil {
-			w.backfill[owner] = w.backfill[owner].join(backfill)
-		}
+		w.backfill = w.backfill.join(backfill)
 		select {
 		case w.changed <- struct{}{}:
 		default: // a signal is already pending

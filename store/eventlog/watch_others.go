@@ -233,7 +233,7 @@ func (l *watchLog) saw(owner string, v Version, regular bool) (missed bool) {
 	}
 	moved, missed := log.polled.saw(v, regular)
 	if moved {
-		log.wake(owner, nil)
+		log.wake(nil)
 	}
 	return missed
 }

@@ -104,6 +104,9 @@ func (r *reader) Prefetch(keys [][]byte) {
 func (r *reader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		r.mustBeOpen()
+		if r.pending == nil && len(keys) > planMax { // a View that goes through a log must not hold all of it
+			defer r.forget(keys)
+		}
 		if r.fetch(keys) != nil {
 			return
 		}
@@ -120,6 +123,13 @@ func (r *reader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
 				return
 			}
 		}
+	}
+}
+
+// forget drops what was read of keys.
+func (r *reader) forget(keys [][]byte) {
+	for _, key := range keys {
+		delete(r.known, string(key))
 	}
 }
 
