@@ -24,6 +24,22 @@ type Snapshotter interface {
 	Snapshot(ctx context.Context, fn func([]Record) error) error
 }
 
+// Holder is an engine whose records can be read at one moment over a long time, in any order.
+type Holder interface {
+	// Hold keeps the last acknowledged version until its Release. Before it returns, the
+	// engine looks for damage that reads would miss. Errors: ErrCorrupt, ErrUnavailable.
+	Hold(ctx context.Context) (Held, error)
+}
+
+// Held is a version of the store for one goroutine. Updates continue, and Close waits for its
+// Release.
+type Held interface {
+	// View runs fn on the version, as [DB].View does on the last one. Between Views the
+	// caller may wait (contract line 8).
+	View(ctx context.Context, fn func(Reader) error) error
+	Release()
+}
+
 // Loader is an engine that can restore a backup.
 type Loader interface {
 	// Load stores the records in an empty engine. They may be in any order, each key

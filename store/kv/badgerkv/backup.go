@@ -58,6 +58,33 @@ func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	return ctx.Err()
 }
 
+// held is a version that is kept from compaction.
+type held struct {
+	db *DB
+	at *snapshot
+}
+
+// Hold is kv.Holder.
+func (db *DB) Hold(ctx context.Context) (kv.Held, error) {
+	if err := db.Check(ctx); err != nil {
+		return nil, err
+	}
+	at, err := db.snapshots.open()
+	if err != nil {
+		return nil, err
+	}
+	return held{db, at}, nil
+}
+
+func (h held) View(ctx context.Context, fn func(kv.Reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return h.db.viewAt(h.at.version, fn)
+}
+
+func (h held) Release() { h.db.snapshots.release(h.at) }
+
 // readPage reads records from the key lo on until the page is full, and returns the
 // first key of the next page, or nil at the end.
 func (db *DB) readPage(ctx context.Context, version uint64, lo []byte, page *recordPage) (next []byte, err error) {

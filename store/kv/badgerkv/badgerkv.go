@@ -219,10 +219,15 @@ func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
 		return err
 	}
 	defer db.snapshots.release(at)
-	r := reader{base: &base{db: db, version: at.version}, damage: db.damage.Load()}
+	return db.viewAt(at.version, fn)
+}
+
+// viewAt runs fn on a version that is kept.
+func (db *DB) viewAt(version uint64, fn func(kv.Reader) error) error {
+	r := reader{base: &base{db: db, version: version}, damage: db.damage.Load()}
 	defer r.base.discard()
 	defer r.close()
-	err = r.outcome(fn(&r))
+	err := r.outcome(fn(&r))
 	// A commit that failed in the meantime may have been a failed fsync: nothing read
 	// since then may be served.
 	if stopped := db.stopped(); stopped != nil {

@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.DB) {
 			defer into.Close()
 			snapshots(t, db, into)
 		}},
+		{"a_held_version_stays_as_it_was", holds},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

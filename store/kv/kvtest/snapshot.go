@@ -84,6 +84,46 @@ func snapshots(t *testing.T, db, into kv.DB) {
 	}
 }
 
+// holds tests kv.Holder.
+func holds(t *testing.T, db kv.DB) {
+	holder, ok := db.(kv.Holder)
+	if !ok {
+		t.Fatal("the engine holds no version")
+	}
+	put(t, db, "a", "1", "b", "2", "c", "3")
+	held, err := holder.Hold(t.Context())
+	if err != nil {
+		t.Fatalf("Hold() = %v, want nil", err)
+	}
+	for i := range 3 {
+		put(t, db, "a", fmt.Sprint("new", i), "d", fmt.Sprint("new", i))
+		update(t, db, func(tx kv.Txn) error { remove(tx, "b"); return nil })
+		err := held.View(t.Context(), func(r kv.Reader) error {
+			wantValue(t, r, "a", "1")
+			wantAbsent(t, r, "d")
+			wantScan(t, r, kv.Range{}, "a=1", "b=2", "c=3")
+			wantScan(t, r, kv.Range{Reverse: true, Limit: 2}, "c=3", "b=2")
+			return nil
+		})
+		if err != nil {
+			t.Errorf("View() = %v, want nil", err)
+		}
+		wantContent(t, db, "a="+fmt.Sprint("new", i), "c=3", "d="+fmt.Sprint("new", i))
+	}
+	refused := errors.New("refused")
+	if err := held.View(t.Context(), func(kv.Reader) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("View(refused) = %v, want %v", err, refused)
+	}
+	held.Release()
+	wantContent(t, db, "a=new2", "c=3", "d=new2")
+	if err := db.Close(); err != nil {
+		t.Errorf("Close() after the Release = %v, want nil", err)
+	}
+	if _, err := holder.Hold(t.Context()); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("Hold() of a closed store = %v, want ErrUnavailable", err)
+	}
+}
+
 func between(n, lo, hi int64) bool { return lo <= n && n <= hi }
 
 func each(records []kv.Record) iter.Seq2[kv.Record, error] {

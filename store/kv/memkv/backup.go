@@ -44,6 +44,29 @@ func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
 	return fn(page)
 }
 
+// held is a state that was current.
+type held struct {
+	db    *DB
+	state *State
+}
+
+// Hold is kv.Holder.
+func (db *DB) Hold(ctx context.Context) (kv.Held, error) {
+	if err := db.enter(ctx); err != nil {
+		return nil, err
+	}
+	return held{db, db.current.Load()}, nil
+}
+
+func (h held) View(ctx context.Context, fn func(kv.Reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fn(&txn{state: h.state, shared: true})
+}
+
+func (h held) Release() { h.db.inFlight.Done() }
+
 // Load stores the records, whose expiry has whole seconds.
 func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) error {
 	if db.current.Load().entries.Len() > 0 {

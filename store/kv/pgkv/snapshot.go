@@ -30,21 +30,62 @@ var readRecords = statement{"records", "select k, v, x from KV where k > $1 orde
 // Snapshot passes on every record of one transaction, which stays open while fn runs: the
 // one exception to contract line 8. It checks the checksums of all records.
 func (db *DB) Snapshot(ctx context.Context, fn func([]kv.Record) error) error {
-	if err := db.enter(ctx); err != nil {
+	h, err := db.hold(ctx)
+	if err != nil {
 		return err
 	}
-	defer db.inFlight.Done()
-	ctx, cancel := context.WithTimeout(ctx, snapshotMax)
+	defer h.Release()
+	ctx, cancel := context.WithDeadline(ctx, h.ends)
 	defer cancel()
-	c, err := db.dial(ctx, roleLasting)
+	return db.pages(ctx, h.c, fn)
+}
+
+// held is a transaction that stays open between Views.
+type held struct {
+	db   *DB
+	c    *conn
+	ends time.Time // see snapshotMax
+}
+
+// Hold is kv.Holder. The transaction stays open until Release, at most for snapshotMax.
+func (db *DB) Hold(ctx context.Context) (kv.Held, error) {
+	h, err := db.hold(ctx)
 	if err != nil {
-		return db.unavailable(err)
+		return nil, err
 	}
-	defer c.discard()
-	if err := c.exchange(0, call{statement: beginView}); err != nil {
-		return db.unavailable(err)
+	return h, nil
+}
+
+func (db *DB) hold(ctx context.Context) (*held, error) {
+	if err := db.enter(ctx); err != nil {
+		return nil, err
 	}
-	return db.pages(ctx, c, fn)
+	h := &held{db: db, ends: time.Now().Add(snapshotMax)}
+	c, err := db.dial(ctx, roleLasting)
+	if err == nil {
+		h.c, err = c, c.exchange(0, call{statement: beginView})
+	}
+	if err != nil {
+		h.Release()
+		return nil, db.unavailable(err)
+	}
+	return h, nil
+}
+
+func (h *held) View(ctx context.Context, fn func(kv.Reader) error) error {
+	ctx, cancel := context.WithDeadline(ctx, h.ends)
+	defer cancel()
+	v := newView(ctx, h.db)
+	v.c = h.c
+	defer func() { v.ended = true }()
+	return v.outcome(fn(&v.reader))
+}
+
+func (h *held) Release() {
+	if h.c != nil {
+		h.c.discard()
+	}
+	h.db.inFlight.Done()
 }
 
 // pages passes on all records that c sees.
