@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"sync"
 	"time"
 
 	"tollhouse/store/backup"
@@ -35,7 +36,7 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, n BackupNotes) (backup.
 	if !ok {
 		return backup.Totals{}, errNoSnapshots
 	}
-	unlock, ok, err := s.lockBackups(ctx)
+	unlock, ok, err := s.tryLock(ctx, "backup", &s.backingUp)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: another backup is running", record.ErrUnavailable)
 	}
@@ -47,13 +48,13 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, n BackupNotes) (backup.
 	return backUp(ctx, engine, w, backup.Header{Schema: formatVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
 }
 
-// lockBackups allows one backup at a time, on an engine with locks by all processes
-// together. It reports false if another is running.
-func (s *Store) lockBackups(ctx context.Context) (unlock func(), ok bool, err error) {
+// tryLock allows one holder of a lock at a time, on an engine with locks by all processes
+// together. It reports false if there is another.
+func (s *Store) tryLock(ctx context.Context, name string, own *sync.Mutex) (unlock func(), ok bool, err error) {
 	if engine, ok := s.db.(kv.Locker); ok {
-		return engine.TryLock(ctx, "backup")
+		return engine.TryLock(ctx, name)
 	}
-	return s.backingUp.Unlock, s.backingUp.TryLock(), nil
+	return own.Unlock, own.TryLock(), nil
 }
 
 // backUp writes the contents of the engine to w.

@@ -125,6 +125,7 @@ type Store struct {
 	audits     auditQueue
 	origins    origins
 	backingUp  sync.Mutex
+	exporting  sync.Mutex
 }
 
 // formatVersion is the version of the key and record layout. Stores and backups with
