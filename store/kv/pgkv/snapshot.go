@@ -63,7 +63,9 @@ func (db *DB) hold(ctx context.Context) (*held, error) {
 	h := &held{db: db, ends: time.Now().Add(snapshotMax)}
 	c, err := db.dial(ctx, roleLasting)
 	if err == nil {
-		h.c, err = c, c.exchange(0, call{statement: beginView})
+		// Its snapshot is that of the first statement that reads.
+		first := call{statement: db.in(readRecords), params: [][]byte{{}, int8Param(1)}, row: func([][]byte) {}}
+		h.c, err = c, c.exchange(0, call{statement: beginView}, first)
 	}
 	if err != nil {
 		h.Release()
