@@ -110,7 +110,7 @@ early: try again, 78 bad configuration, 130 interrupted.`,
 		{"Clients, users and their access:", []*cobra.Command{p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(), p.tokenCommand()}},
 		{"Events:", []*cobra.Command{p.eventCommand(), p.webhookCommand()}},
 		{"Watch a server:", []*cobra.Command{p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.doctorCommand()}},
-		{"Back up and move data:", []*cobra.Command{p.backupCommand(), p.restoreCommand(), p.moveCommand()}},
+		{"Back up and move data:", []*cobra.Command{p.backupCommand(), p.restoreCommand(), p.moveCommand(), p.exportCommand()}},
 		{"Other:", []*cobra.Command{p.printCommand(), p.completionCommand(), p.versionCommand(), help}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

@@ -15,6 +15,7 @@ import (
 
 	"tollhouse/handlers/api"
 	"tollhouse/store"
+	"tollhouse/store/moving"
 	"tollhouse/store/secret"
 )
 
@@ -92,6 +93,7 @@ var valuesOf = map[string][]string{
 	"log-format": {"auto", "text", "json"},
 	"tls":        {"off", "auto", "files"},
 	"webhooks":   {"on", "off"},
+	"only":       moving.Nouns(),
 	"order":      {"strict", "none"},
 	"grant":      {"password", "authorization_code", "refresh_token", "client_credentials"},
 	"scope":      append(store.ScopeNames(), store.PlatformScopeNames()...),

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -74,16 +73,8 @@ func (p *program) eventExport() *cobra.Command {
 					return err
 				}
 				defer answer.Body.Close()
-				shown := p.MeterToOutput("exporting", answer.Body)
-				defer shown.Clear()
-				lines := &lineCounter{r: shown}
-				if _, err := io.Copy(p.Out, lines); err != nil {
-					return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the export stopped early: %w", err)
-				}
-				if claimed := answer.Trailer.Get("Tollhouse-Events"); claimed != "" && claimed != strconv.FormatInt(lines.lines(), 10) {
-					return term.Fail(term.ExitIO, "the output is incomplete: run it again", "the server sent %s events, but %d arrived", claimed, lines.lines())
-				}
-				return nil
+				_, err = p.receiveLines(p.Out, answer, "Tollhouse-Events")
+				return err
 			})
 		}),
 	}

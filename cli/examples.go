@@ -48,6 +48,9 @@ tollhouse event list --resource cus_3zap9w55mv3n --order asc --json`,
 	"event purge": `tollhouse event purge --account larkspur --kind customer --resource cus_3zap9w55mv3n`,
 	"event tail": `tollhouse event tail --account larkspur --since 10m
 tollhouse event tail --type payment.failed --json`,
+	"export": `tollhouse export --secrets everything.ndjson
+tollhouse export --only user --only client - | gzip > people.ndjson.gz
+tollhouse export --account larkspur larkspur.ndjson`,
 	"health": `tollhouse health --data /var/lib/tollhouse`,
 	"move": `tollhouse move --data /var/lib/tollhouse 'postgres://toll@db.example/toll?sslmode=verify-full'
 tollhouse move --store 'postgres://toll@db.example/toll?sslmode=verify-full' /var/lib/tollhouse`,

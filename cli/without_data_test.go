@@ -37,7 +37,7 @@ var commandsWithoutData = map[string]withoutData{
 	"audit": {}, "backup": {args: "FILE"}, "client create": {args: "--name Till --redirect-uri https://till.example/cb", makes: true},
 	"client delete": {args: "cli_1"}, "client disable": {args: "cli_1"}, "client enable": {args: "cli_1"}, "client list": {},
 	"client rotate-secret": {args: "cli_1"}, "client show": {args: "cli_1"}, "client update": {args: "cli_1 --name Till"},
-	"doctor": {}, "event export": {args: "--account acct_1"}, "event generate": {args: "--events 5 --account acct_1", makes: true},
+	"doctor": {}, "event export": {args: "--account acct_1"}, "export": {args: "FILE"}, "event generate": {args: "--events 5 --account acct_1", makes: true},
 	"event get": {args: "evt_00000000000000000000000000"}, "event import": {args: "EVENTS --account acct_1", makes: true}, "event list": {},
 	"event purge": {args: "--account acct_1 --kind customer --resource cust_1"}, "event tail": {others: term.ExitUnreachable, why: asksServer},
 	"health": {others: term.ExitUnreachable, why: asksServer}, "status": {others: term.ExitUnreachable, why: asksServer},

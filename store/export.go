@@ -40,9 +40,6 @@ type Export struct {
 	held   kv.Held
 	unlock func()
 	stages []exportStage
-	// Sealed counts the webhook endpoints whose secrets were sealed with another server key: an import
-	// gives them new ones.
-	Sealed int
 }
 
 // exportStage reads the next page of a part of an export. isEnd is set with the last page.
@@ -340,23 +337,20 @@ func (x *Export) webhooks(spec ExportSpec) exportStage {
 			return nil, isEnd, err
 		}
 		for i := range list {
-			page = append(page, x.webhook(&list[i], spec.Secrets))
+			page = append(page, exportWebhook(&list[i], spec.Secrets))
 		}
 		return page, isEnd, nil
 	}
 }
 
-func (x *Export) webhook(e *webhook.Exported, withSecret bool) *moving.Webhook {
+func exportWebhook(e *webhook.Exported, withSecret bool) *moving.Webhook {
 	line := &moving.Webhook{ID: e.ID, URL: e.URL, Account: e.Account, Types: e.Types, Order: string(e.Order), Description: e.Description, Cursor: e.From}
-	if !e.Enabled() {
-		line.State = "disabled"
-	}
-	switch {
-	case !withSecret:
-	case e.Token.IsZero():
-		x.Sealed++
-	default:
+	if withSecret && !e.Token.IsZero() {
 		line.Secret = secretText(e.Token.Reveal())
+	}
+	// An import gives an endpoint without a secret a new one, which its receiver does not know.
+	if !e.Enabled() || withSecret && e.Token.IsZero() {
+		line.State = "disabled"
 	}
 	return line
 }

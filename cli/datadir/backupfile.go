@@ -23,7 +23,7 @@ func NewBackupFile(name string) (*BackupFile, error) {
 	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*"+NewSuffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, term.Fail(term.ExitNotFound, "create the directory first: mkdir -p "+term.ShellQuote(dir), "the directory %s for the backup does not exist", dir)
+		return nil, term.Fail(term.ExitNotFound, "create the directory first: mkdir -p "+term.ShellQuote(dir), "the directory %s for the file does not exist", dir)
 	case err != nil:
 		return nil, NotAllowedOr(term.ExitIO, dir, err)
 	}

@@ -57,6 +57,7 @@ func (s *Server) Mount(r *web.Router) {
 	r.On("POST", "/admin/webhook-hold", s.holdWebhooks)
 	r.On("POST", "/admin/webhook-resume", s.resumeWebhooks)
 
+	r.Get("/admin/export", s.exportLines)
 	r.Get("/admin/stats", s.showStats)
 	r.Get("/admin/backup", s.backup)
 	r.On("POST", "/admin/backup", s.backedUp)
