@@ -54,11 +54,7 @@ var errNotHeld = errors.New("this engine holds no version")
 // meanwhile. One that has secrets leaves an audit line, whatever becomes of it. Only one export runs at
 // a time; a second one gets ErrUnavailable. Errors: ErrUnknownAccount; ErrCorrupt when the store
 // is damaged, and the engine's.
-func (s *Store) NewExport(ctx context.Context, spec ExportSpec) (x *Export, err error) {
-	engine, ok := s.db.(kv.Holder)
-	if !ok {
-		return nil, errNotHeld
-	}
+func (s *Store) NewExport(ctx context.Context, spec ExportSpec) (*Export, error) {
 	unlock, ok, err := s.tryLock(ctx, "export", &s.exporting)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: another export is running", record.ErrUnavailable)
@@ -66,42 +62,43 @@ func (s *Store) NewExport(ctx context.Context, spec ExportSpec) (x *Export, err 
 	if err != nil {
 		return nil, err
 	}
-	x = &Export{s: s, unlock: unlock}
-	defer func() {
-		if err != nil {
-			x.Close()
-		}
-	}()
+	held, err := s.beginExport(ctx, spec)
+	if err != nil {
+		unlock()
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	x := &Export{s: s, held: held, unlock: unlock}
+	x.stages = x.stagesOf(spec)
+	return x, nil
+}
+
+func (s *Store) beginExport(ctx context.Context, spec ExportSpec) (kv.Held, error) {
+	engine, ok := s.db.(kv.Holder)
+	if !ok {
+		return nil, errNotHeld
+	}
 	line := s.change(ctx, "")
 	if spec.Secrets {
 		line = s.change(ctx, "exported with secrets")
 	}
-	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
+	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
 		if spec.Account != "" {
-			if _, err := openAccount(tx, spec.Account); record.IsAbsent(err) || errors.Is(err, record.ErrConflict) {
-				return ErrUnknownAccount
-			} else if err != nil {
+			if _, err := knownAccount(tx, spec.Account); err != nil {
 				return err
 			}
 		}
 		return line.ofAccount(tx, spec.Account)
 	})
-	if err == nil {
-		s.Flush(ctx) // the export has recent uses
-		x.held, err = engine.Hold(ctx)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+		return nil, err
 	}
-	x.stages = x.stagesOf(spec)
-	return x, nil
+	s.Flush(ctx) // the export has recent uses
+	return engine.Hold(ctx)
 }
 
 // Close ends the export.
 func (x *Export) Close() {
-	if x.held != nil {
-		x.held.Release()
-	}
+	x.held.Release()
 	x.unlock()
 }
 

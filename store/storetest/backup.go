@@ -27,6 +27,14 @@ func (f *Faults) Snapshot(ctx context.Context, fn func([]kv.Record) error) error
 	return f.DB.(kv.Snapshotter).Snapshot(ctx, fn)
 }
 
+// Hold is the engine's, or the error it was broken with.
+func (f *Faults) Hold(ctx context.Context) (kv.Held, error) {
+	if _, broken := f.state(); broken != nil {
+		return nil, broken
+	}
+	return f.DB.(kv.Holder).Hold(ctx)
+}
+
 // Load is the engine's.
 func (f *Faults) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) error {
 	return f.DB.(kv.Loader).Load(ctx, records)
