@@ -24,6 +24,11 @@ func exported(t testing.TB, s *store.Store, spec store.ExportSpec) []string {
 	t.Helper()
 	x := must.Get(s.NewExport(context.Background(), spec))(t)
 	defer x.Close()
+	return linesFrom(t, x)
+}
+
+func linesFrom(t testing.TB, x *store.Export) []string {
+	t.Helper()
 	var all []byte
 	for lines := 0; ; {
 		text, n, err := x.Next(context.Background(), all)
@@ -154,7 +159,7 @@ func (h *full) tokens(t testing.TB) {
 	issue := func(c store.Client, name string, scope store.Scope) store.Issued {
 		return must.Get(h.IssueForPassword(ctx, store.By{}, c, must.Get(h.FindUser(ctx, name))(t), scope))(t)
 	}
-	h.live = append(h.live, issue(h.till, "adam", store.ScopeUnstated), issue(h.till, "Zoë", store.ScopeEventsRead))
+	h.live = append(h.live, issue(h.till, "adam", store.ScopeUnstated), issue(h.till, "adam", store.ScopeResourcesRead), issue(h.till, "Zoë", store.ScopeEventsRead))
 	spent := issue(h.till, "adam", store.ScopeUnstated)
 	h.Clock.Advance(time.Second)
 	next := must.Get(h.RotateRefresh(ctx, store.Refresh{Client: h.till, Token: spent.RefreshToken}))(t)
@@ -187,7 +192,7 @@ func TestAnExportHasTheLinesOfAnImport(t *testing.T) {
 		// That of an event within retention is made by it, and that of a removed one by nothing.
 		"resource": {`"kind":"plan","id":"old","object":{"id":"old","object":"plan","price":9.50,"a":1e2,"t":"Zoë \"Quote\" \\ <b> {\"user\":{}} 日本"},"account":"acct_a","event":"none"`},
 		"webhook":  {`/a","account":"acct_a"`, `/b?key=hook-query","account":"acct_a"`, `/z","account":"acct_z"`},
-		"token":    {`"client_id":"till","username":"Zoë"`, `"client_id":"a\"b\\c{}"`, `"client_id":"till","username":"adam"`, `"client_id":"till","username":"adam"`},
+		"token":    {`"client_id":"till","username":"Zoë"`, `"client_id":"a\"b\\c{}"`, `"client_id":"till","username":"adam"`, `"client_id":"till","username":"adam"`, `"client_id":"till","username":"adam"`},
 	} {
 		of := linesOf(lines, noun)
 		if len(of) != len(want) {
@@ -347,8 +352,16 @@ func TestTheTokensOfAnExport(t *testing.T) {
 			t.Errorf("the live pair %d is missing in\n%s", i, lines)
 		}
 	}
-	if n := strings.Count(lines, "_sha256"); n != 7 {
-		t.Errorf("there are %d tokens, want 7", n)
+	if n := strings.Count(lines, "_sha256"); n != 9 {
+		t.Errorf("there are %d tokens, want 9", n)
+	}
+	for n := 1; n < 6; n++ {
+		x := must.Get(h.NewExport(t.Context(), store.ExportSpec{}))(t)
+		x.TokensAtOnce(n)
+		if got := strings.Join(linesFrom(t, x), "\n"); got != lines {
+			t.Errorf("with %d authorizations in memory the lines are\n%s\nwant\n%s", n, got, lines)
+		}
+		x.Close()
 	}
 	t.Run("an_access_token_with_less_than_its_authorization", func(t *testing.T) {
 		ctx := t.Context()
@@ -361,7 +374,7 @@ func TestTheTokensOfAnExport(t *testing.T) {
 	t.Run("expired", func(t *testing.T) {
 		h.Clock.Advance(h.Lifetimes().AccessToken)
 		lines := strings.Join(linesOf(exported(t, h.Store, store.ExportSpec{Secrets: true}), "token"), "\n")
-		if strings.Contains(lines, `"access_token_sha256"`) || strings.Count(lines, `"refresh_token_sha256"`) != 3 {
+		if strings.Contains(lines, `"access_token_sha256"`) || strings.Count(lines, `"refresh_token_sha256"`) != 4 {
 			t.Errorf("with expired access tokens the lines are\n%s", lines)
 		}
 	})

@@ -40,10 +40,21 @@ var (
 
 // LiveTokens returns the lines of tokens in an export.
 func (s *Store) LiveTokens(ctx context.Context, account string) (lines []*moving.Token, err error) {
-	err = s.db.View(ctx, func(r kv.Reader) error {
-		lines, err = s.liveTokens(r, account)
-		return err
-	})
+	x, err := s.NewExport(ctx, ExportSpec{Nouns: []string{"token"}, Account: account, Secrets: true})
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	for isEnd := false; err == nil && !isEnd; {
+		err = x.held.View(ctx, func(r kv.Reader) error {
+			var page []moving.Record
+			page, isEnd, err = x.stages[0](r)
+			for _, line := range page {
+				lines = append(lines, line.(*moving.Token))
+			}
+			return err
+		})
+	}
 	return lines, err
 }
 
@@ -65,4 +76,12 @@ func (s *Store) AreUsed(ctx context.Context, u User, c Client) (user, client boo
 		return err
 	})
 	return user, client, err
+}
+
+// TokensAtOnce makes the export one of tokens alone, of which n authorizations are in memory.
+func (x *Export) TokensAtOnce(n int) {
+	t := newTokenExport(x.s.Now(), ExportSpec{Secrets: true})
+	t.max = n
+	t.begin()
+	x.stages = []exportStage{t.next}
 }
