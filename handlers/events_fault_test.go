@@ -54,19 +54,24 @@ func TestEventsOfADamagedStore(t *testing.T) {
 
 // An interrupted export must not look like a short one.
 func TestExportThatBreaksOffEndsTheConnection(t *testing.T) {
-	a := parallelAPI(t)
-	a.importLines(t, "acct_a", strings.Repeat(line("")+"\n", 1200))
-	r := httptest.NewRequest(http.MethodGet, "/admin/event-export?account=acct_a", nil)
-	w := &breaking{ResponseRecorder: httptest.NewRecorder(), after: func() { a.Faults.Break(record.ErrCorrupt) }}
-	defer func() {
-		if broken, _ := recover().(error); !errors.Is(broken, http.ErrAbortHandler) {
-			t.Errorf("the handler ended with %v, want http.ErrAbortHandler", broken)
-		}
-		if w.Result().Trailer.Get("Tollhouse-Events") != "" {
-			t.Error("the export that broke off counts its lines")
-		}
-	}()
-	a.server.Admin().ServeHTTP(w, r)
+	t.Parallel()
+	for target, trailer := range map[string]string{"/admin/event-export?account=acct_a": "Tollhouse-Events", "/admin/export": "Tollhouse-Lines"} {
+		t.Run(target, func(t *testing.T) {
+			a := parallelAPI(t)
+			a.importLines(t, "acct_a", strings.Repeat(line("")+"\n", 1200))
+			r := httptest.NewRequest(http.MethodGet, target, nil)
+			w := &breaking{ResponseRecorder: httptest.NewRecorder(), after: func() { a.Faults.Break(record.ErrCorrupt) }}
+			defer func() {
+				if broken, _ := recover().(error); !errors.Is(broken, http.ErrAbortHandler) {
+					t.Errorf("the handler ended with %v, want http.ErrAbortHandler", broken)
+				}
+				if w.Result().Trailer.Get(trailer) != "" || w.Body.Len() == 0 {
+					t.Error("the export that broke off counts its lines, or had not begun")
+				}
+			}()
+			a.server.Admin().ServeHTTP(w, r)
+		})
+	}
 }
 
 // breaking calls after once the first piece of a body was sent.

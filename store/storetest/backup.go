@@ -32,7 +32,21 @@ func (f *Faults) Hold(ctx context.Context) (kv.Held, error) {
 	if _, broken := f.state(); broken != nil {
 		return nil, broken
 	}
-	return f.DB.(kv.Holder).Hold(ctx)
+	held, err := f.DB.(kv.Holder).Hold(ctx)
+	return heldFaults{held, f}, err
+}
+
+// heldFaults fails once its engine is broken.
+type heldFaults struct {
+	kv.Held
+	of *Faults
+}
+
+func (h heldFaults) View(ctx context.Context, fn func(kv.Reader) error) error {
+	if _, broken := h.of.state(); broken != nil {
+		return broken
+	}
+	return h.Held.View(ctx, fn)
 }
 
 // Load is the engine's.
