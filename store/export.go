@@ -343,18 +343,13 @@ func (x *Export) webhooks(spec ExportSpec) exportStage {
 func exportWebhook(e *webhook.Exported, withSecret bool) *moving.Webhook {
 	line := &moving.Webhook{ID: e.ID, URL: e.URL, Account: e.Account, Types: e.Types, Order: string(e.Order), Description: e.Description, Cursor: e.From}
 	if withSecret && !e.Token.IsZero() {
-		line.Secret = secretText(e.Token.Reveal())
+		line.Secret = new(moving.Secret(e.Token.Reveal()))
 	}
 	// An import gives an endpoint without a secret a new one, which its receiver does not know.
 	if !e.Enabled() || withSecret && e.Token.IsZero() {
 		line.State = "disabled"
 	}
 	return line
-}
-
-func secretText(text string) *moving.Secret {
-	s := moving.Secret(text)
-	return &s
 }
 
 // unixOf returns a time in whole Unix seconds, nil for none.

@@ -21,8 +21,6 @@ type ImportedTokens struct {
 	Scope           Scope         // ScopeUnstated: all data scopes that the client may have
 	Access, Refresh ImportedToken // either may be the zero ImportedToken
 	CreatedAt       time.Time     // zero for now
-
-	account string // of those of an export
 }
 
 // ImportedToken is one token: the hash of its text, which is all that is kept of it.
