@@ -75,14 +75,14 @@ func TestAdminClients(t *testing.T) {
 		}
 		// Both live until the next rotation.
 		for _, presented := range []string{secret, rotated.text(t, "client_secret")} {
-			if _, err := a.AuthenticateClient(t.Context(), id, presented); err != nil {
+			if _, err := a.AuthenticateClient(t.Context(), id, presented, nil); err != nil {
 				t.Errorf("a live secret is refused: %v", err)
 			}
 		}
 		if w := a.send("POST", "/api/platform/clients/"+id+"/rotate-secret", `{"revoke_tokens":true}`); w.Code != http.StatusOK {
 			t.Fatalf("rotate = %d %s", w.Code, w.Body)
 		}
-		if _, err := a.AuthenticateClient(t.Context(), id, secret); err == nil {
+		if _, err := a.AuthenticateClient(t.Context(), id, secret, nil); err == nil {
 			t.Error("a leaked secret lives on")
 		}
 		if w := a.send("DELETE", "/api/platform/clients/"+id, ""); w.Code != http.StatusNoContent || w.Body.Len() > 0 {

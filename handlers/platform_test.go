@@ -717,9 +717,9 @@ func TestPlatformClientAtTheDesk(t *testing.T) {
 	if clients := must.Get(h.ListClients(t.Context(), "", 9))(t); len(clients) != 2 {
 		t.Errorf("there are %d clients, want two", len(clients))
 	}
-	must.Get(h.AuthenticateClient(t.Context(), c.ID, first.Reveal()))(t)
+	must.Get(h.AuthenticateClient(t.Context(), c.ID, first.Reveal(), nil))(t)
 	rotated := b.sent(t, path, "rotate-secret")
-	must.Get(h.AuthenticateClient(t.Context(), c.ID, marked(t, rotated, "data-secret")))(t)
+	must.Get(h.AuthenticateClient(t.Context(), c.ID, marked(t, rotated, "data-secret"), nil))(t)
 	wantStatus(t, b.sent(t, path, "disable"), http.StatusSeeOther)
 	if strings.Contains(b.get(t, path).body, `data-do="enable"`) {
 		t.Error("the page offers to enable it")

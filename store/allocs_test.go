@@ -39,7 +39,7 @@ func TestHotPathsAllocateLittle(t *testing.T) {
 		call func() error
 	}{
 		{"bearer_check", 30, func() error { _, err := f.FindPrincipal(ctx, issued.AccessToken); return err }},
-		{"client_authentication", 25, func() error { _, err := f.AuthenticateClient(ctx, client.ID, sec.Reveal()); return err }},
+		{"client_authentication", 25, func() error { _, err := f.AuthenticateClient(ctx, client.ID, sec.Reveal(), nil); return err }},
 		{"rotation", 200, func() error { issued = g.mustRefresh(t, issued); return nil }},
 		{"retrieve", 30, func() error { _, err := f.Events.FindEvent(ctx, "acct_larkspur", id, buffer); return err }},
 		{"page_of_100", 150, func() error {

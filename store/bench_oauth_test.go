@@ -45,7 +45,7 @@ func BenchmarkClientAuthentication(b *testing.B) {
 	f := storetest.OnDisk(b)
 	client, sec := f.Client(b)
 	besideReads(b, f, sec.Reveal(), []byte{'c'}, func() error {
-		_, err := f.AuthenticateClient(context.Background(), client.ID, sec.Reveal())
+		_, err := f.AuthenticateClient(context.Background(), client.ID, sec.Reveal(), nil)
 		return err
 	})
 }

@@ -434,6 +434,8 @@ func encodeClient(c Client) []byte {
 	e.Uint(uint64(len(c.secrets)))
 	for _, s := range c.secrets {
 		e.Hash(s.hash)
+		e.Str(s.foreign)
+		e.Bool(s.isShort)
 		e.Time(s.createdAt)
 	}
 	return e.ID(c.ConsentEpoch).Str(c.Account).Uint(c.Revision).B
@@ -452,7 +454,7 @@ func decodeClient(id string, v []byte) (Client, error) {
 		d.Fail("has more secrets than a client may have")
 	}
 	for range min(n, clientSecretsMax) {
-		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), createdAt: d.Time()})
+		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), foreign: d.Str(), isShort: d.Bool(), createdAt: d.Time()})
 	}
 	c.ConsentEpoch, c.Account, c.Revision = d.ID(), d.Str(), d.Uint()
 	return c, d.Done()

@@ -24,7 +24,7 @@ func TestPutClient(t *testing.T) {
 			if err != nil || !created || c.ID != id || sec.IsZero() {
 				t.Fatalf("PutClient(%q) = %+v, %t, %v", id, c, created, err)
 			}
-			if _, err := b.AuthenticateClient(ctx, id, sec.Reveal()); err != nil {
+			if _, err := b.AuthenticateClient(ctx, id, sec.Reveal(), nil); err != nil {
 				t.Errorf("AuthenticateClient(%q) = %v", id, err)
 			}
 			changed := store.ClientSpec{Name: "Ledger 2", RedirectURIs: []string{"https://b.example/cb"}}
@@ -34,7 +34,7 @@ func TestPutClient(t *testing.T) {
 				t.Errorf("PutClient(%q) again = %+v, %t, %v", id, c, created, err)
 			}
 			must.Get(a.EnableClient(ctx, id))(t)
-			if _, err := b.AuthenticateClient(ctx, id, sec.Reveal()); err != nil {
+			if _, err := b.AuthenticateClient(ctx, id, sec.Reveal(), nil); err != nil {
 				t.Errorf("AuthenticateClient(%q) after another PUT = %v", id, err)
 			}
 		}

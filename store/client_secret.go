@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tollhouse/store/kv"
@@ -15,13 +16,18 @@ import (
 // clientSecret is one valid secret. During a rotation a client has two.
 type clientSecret struct {
 	hash      secret.Hash
+	foreign   string // the hash of another system, until the secret is used; then hash is zero
+	isShort   bool   // an import took a secret that is easy to guess
 	createdAt time.Time
 }
 
 // AuthenticateClient returns the client if the presented secret is its own (RFC 6749
 // §2.3). A public client presents no secret. An unknown client, a wrong secret and a
-// disabled client give the same error after the same time. Errors: ErrMismatch.
-func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (Client, error) {
+// disabled client give the same error after the same time, unless the secret was imported as a hash
+// that is dear to check: client ids are public. Then admit, if given, is called first, and returns who
+// is charged for it, or refuses it. The first right use replaces that hash by ours. Errors:
+// ErrMismatch, that of admit, ErrBusy.
+func (s *Store) AuthenticateClient(ctx context.Context, id, presented string, admit func() (secret.Caller, error)) (Client, error) {
 	c, err := s.findClient(ctx, id)
 	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return Client{}, fmt.Errorf("authenticate client: %w", err)
@@ -41,14 +47,79 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string) (C
 	if c.Public && presented == "" {
 		proved++
 	}
+	if proved == 0 && presented != "" && c.DisabledAt.IsZero() && c.hasForeignSecret() {
+		isRight, err := s.checkForeignSecrets(ctx, c, presented, admit)
+		if err != nil {
+			return Client{}, fmt.Errorf("authenticate client: %w", err)
+		}
+		if isRight {
+			proved++
+		}
+	}
 	if !known || proved == 0 || !c.DisabledAt.IsZero() {
 		return Client{}, fmt.Errorf("authenticate client: %w", record.ErrMismatch)
 	}
 	return c, nil
 }
 
+func (c Client) hasForeignSecret() bool {
+	return slices.ContainsFunc(c.secrets, func(s clientSecret) bool { return s.foreign != "" })
+}
+
+// canVerifySecrets reports whether the hashes of other systems have their form.
+func (c Client) canVerifySecrets() bool {
+	return !slices.ContainsFunc(c.secrets, func(s clientSecret) bool {
+		return s.foreign != "" && secret.CheckSecretHash(s.foreign) != nil
+	})
+}
+
+// checkForeignSecrets reports whether a secret is one whose hash another system made.
+func (s *Store) checkForeignSecrets(ctx context.Context, c Client, presented string, admit func() (secret.Caller, error)) (isRight bool, err error) {
+	var caller secret.Caller
+	if admit != nil {
+		caller, err = admit()
+	}
+	for _, kept := range c.secrets {
+		if err != nil || isRight {
+			break
+		}
+		if kept.foreign == "" {
+			continue
+		}
+		var v secret.Verdict
+		v, err = s.hasher.Verify(ctx, caller, kept.foreign, presented)
+		if isRight = err == nil && v.Match; isRight && v.Renew {
+			s.renewClientSecret(ctx, c.ID, kept.foreign, presented)
+		}
+	}
+	return isRight, err
+}
+
+// renewClientSecret replaces the hash of another system by ours, of a secret just proved right. A
+// failure does not refuse the client; the next use tries again.
+func (s *Store) renewClientSecret(ctx context.Context, id, foreign, presented string) {
+	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
+		c, err := readClient(tx, id)
+		at := slices.IndexFunc(c.secrets, func(s clientSecret) bool { return s.foreign == foreign })
+		if err != nil || at < 0 {
+			return record.GoneIsNil(err)
+		}
+		c.secrets[at].hash, c.secrets[at].foreign = secret.HashOf(presented), ""
+		return writeClient(tx, c)
+	})
+	if err != nil {
+		s.log.Warn("hash of a client secret not renewed", "client_id", id, "err", err)
+	}
+}
+
 // Secrets returns how many secrets of the client are valid.
 func (c Client) Secrets() int { return len(c.secrets) }
+
+// HasShortSecret reports whether the client has a secret that an import took although it is easy to
+// guess.
+func (c Client) HasShortSecret() bool {
+	return slices.ContainsFunc(c.secrets, func(s clientSecret) bool { return s.isShort })
+}
 
 // RotateClientSecret gives a client a new secret, which cannot be read again. The
 // previous secret stays valid, so that deployments can move one by one; an older one is

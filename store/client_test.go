@@ -38,10 +38,10 @@ func TestCreateClient(t *testing.T) {
 		if err != nil || !sec.IsZero() || c.Allows(store.GrantPassword) {
 			t.Errorf("CreateClient(public) = %v, secret is zero: %t, Allows(password) = %t, want nil, true, false", err, sec.IsZero(), c.Allows(store.GrantPassword))
 		}
-		if _, err := f.AuthenticateClient(ctx, c.ID, ""); err != nil {
+		if _, err := f.AuthenticateClient(ctx, c.ID, "", nil); err != nil {
 			t.Errorf("AuthenticateClient(public, no secret) = %v, want nil", err)
 		}
-		_, err = f.AuthenticateClient(ctx, c.ID, "anything")
+		_, err = f.AuthenticateClient(ctx, c.ID, "anything", nil)
 		refused(t, "AuthenticateClient(public, a secret)", err, record.ErrMismatch)
 	})
 	t.Run("what_is_refused_names_its_field", func(t *testing.T) {
@@ -98,12 +98,12 @@ func TestAuthenticateClient(t *testing.T) {
 		{"invalid_id", strings.Repeat("x", 5000), sec.Reveal(), record.ErrMismatch},
 	}
 	for _, k := range cases {
-		if _, err := f.AuthenticateClient(ctx, k.id, k.secret); !errors.Is(err, k.want) {
+		if _, err := f.AuthenticateClient(ctx, k.id, k.secret, nil); !errors.Is(err, k.want) {
 			t.Errorf("%s: AuthenticateClient() = %v, want %v", k.name, err, k.want)
 		}
 	}
 	must.Get(f.DisableClient(ctx, c.ID))(t)
-	_, err := f.AuthenticateClient(ctx, c.ID, sec.Reveal())
+	_, err := f.AuthenticateClient(ctx, c.ID, sec.Reveal(), nil)
 	refused(t, "AuthenticateClient(disabled)", err, record.ErrMismatch)
 }
 
@@ -121,7 +121,7 @@ func TestRotateClientSecret(t *testing.T) {
 	}
 	live := func(secrets ...string) (n int) {
 		for _, s := range secrets {
-			if _, err := f.AuthenticateClient(ctx, c.ID, s); err == nil {
+			if _, err := f.AuthenticateClient(ctx, c.ID, s, nil); err == nil {
 				n++
 			}
 		}

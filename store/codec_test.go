@@ -27,7 +27,7 @@ func records() map[string]struct {
 			v, err := decodeAccount("a", b)
 			return encodeAccount(v), err
 		}},
-		"user": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Generation: 7, password: "$argon2id$", DisabledAt: now}), func(b []byte) ([]byte, error) {
+		"user": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Generation: 7, password: "$argon2id$", importedOn: now, DisabledAt: now}), func(b []byte) ([]byte, error) {
 			v, err := decodeUser(secret.ID{}, b)
 			return encodeUser(v), err
 		}},
@@ -51,7 +51,7 @@ func records() map[string]struct {
 			v, err := decodeAudit(record.Position{}, b)
 			return encodeAudit(v), err
 		}},
-		"client": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/", ""}, Grants: allGrants, Scope: 5, Introspect: true, secrets: []clientSecret{{secret.HashOf("x"), now}}}), func(b []byte) ([]byte, error) {
+		"client": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/", ""}, Grants: allGrants, Scope: 5, Introspect: true, secrets: []clientSecret{{hash: secret.HashOf("x"), createdAt: now}, {foreign: "$2b$", isShort: true, createdAt: now}}}), func(b []byte) ([]byte, error) {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
 		}},

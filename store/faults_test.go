@@ -171,7 +171,9 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "DisableClient", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return s.DisableClient(ctx, h.client.ID) }},
 		{Name: "EnableClient", Run: func(ctx ctxt, s st) (any, error) { return s.EnableClient(ctx, h.client.ID) }},
 		{Name: "DeleteClient", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteClient(ctx, h.client.ID) }},
-		{Name: "AuthenticateClient", Run: func(ctx ctxt, s st) (any, error) { return s.AuthenticateClient(ctx, h.own.ID, h.ownSecret.Reveal()) }},
+		{Name: "AuthenticateClient", Run: func(ctx ctxt, s st) (any, error) {
+			return s.AuthenticateClient(ctx, h.own.ID, h.ownSecret.Reveal(), nil)
+		}},
 		{Name: "RotateClientSecret", InSteps: true, Run: func(ctx ctxt, s st) (any, error) {
 			c, _, err := s.RotateClientSecret(ctx, h.client.ID, true)
 			return c.Generation, err

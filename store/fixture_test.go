@@ -37,11 +37,11 @@ func TestFixturesAreTakenAsTheyAre(t *testing.T) {
 			t.Errorf("%s does not match exactly", uri)
 		}
 	}
-	if _, err := g.AuthenticateClient(ctx, "app", "s3cret"); err != nil {
+	if _, err := g.AuthenticateClient(ctx, "app", "s3cret", nil); err != nil {
 		t.Errorf("AuthenticateClient() = %v", err)
 	}
 	for _, wrong := range []string{"", "S3cret", "s3cret "} {
-		if _, err := g.AuthenticateClient(ctx, "app", wrong); !errors.Is(err, record.ErrMismatch) {
+		if _, err := g.AuthenticateClient(ctx, "app", wrong, nil); !errors.Is(err, record.ErrMismatch) {
 			t.Errorf("AuthenticateClient(%q) = %v, want a mismatch", wrong, err)
 		}
 	}

@@ -128,7 +128,7 @@ func TestFormat1(t *testing.T) {
 	if p, err := f.FindPrincipal(ctx, token(secret.AccessToken, facts.Access)); err != nil || p.Account != "acct_larkspur" {
 		t.Errorf("FindPrincipal() = %+v, %v", p, err)
 	}
-	client := must.Get(f.AuthenticateClient(ctx, facts.Client, facts.Secret))(t)
+	client := must.Get(f.AuthenticateClient(ctx, facts.Client, facts.Secret, nil))(t)
 	if _, err := f.RotateRefresh(ctx, store.Refresh{Client: client, Token: token(secret.RefreshToken, facts.Refresh)}); err != nil {
 		t.Errorf("RotateRefresh() = %v", err)
 	}

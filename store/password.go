@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -135,8 +136,10 @@ func (s *Store) renewPassword(ctx context.Context, c secret.Caller, u User, pass
 			if renewed = u; err != nil || now.password != u.password {
 				return err
 			}
-			now.password, renewed.password = hash, hash
-			return writeUser(tx, now)
+			was := now
+			now.password, now.importedOn = hash, time.Time{}
+			renewed.password, renewed.importedOn = hash, time.Time{}
+			return writeUser(tx, was, now)
 		})
 	}
 	if err != nil {

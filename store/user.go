@@ -28,8 +28,9 @@ type User struct {
 	Revision   uint64 // rises with every change
 	Operator   bool   // may use the desk; gives no scope and reaches no token
 
-	password string // PHC string, or "" before a first code is redeemed
-	code     userCode
+	password   string    // as the hasher verifies it, or "" before a first code is redeemed
+	importedOn time.Time // the day on which the hash of another system was imported; zero for ours
+	code       userCode
 
 	accountNow Account // the head of the account when the user was read; not in the record
 }
@@ -90,22 +91,23 @@ func newUsername(name string) (shown, canonical string, err error) {
 	return shown, canonical, nil
 }
 
-// UserSpec describes a user to create, who has a password, a code to set one, or neither: then the
-// user waits for a code.
+// UserSpec describes a user to create, who has a password, the hash of one, a code to set one, or
+// neither: then the user waits for a code.
 type UserSpec struct {
 	Username, Account string
-	Password          string        // unless Code or Waits
-	Code              bool          // make a code with which the user sets a password
-	CodeLifetime      time.Duration // of the code; 0 is [UserCodeLifetime]
-	Waits             bool          // make neither
-	Operator          bool          // may use the desk
-	Caller            secret.Caller // in whose turn the password is hashed
+	Password          string         // unless Hash, Code or Waits
+	Hash              secret.Foreign // of the password at another system, as Hasher.Wrap returns it
+	Code              bool           // make a code with which the user sets a password
+	CodeLifetime      time.Duration  // of the code; 0 is [UserCodeLifetime]
+	Waits             bool           // make neither
+	Operator          bool           // may use the desk
+	Caller            secret.Caller  // in whose turn the password is hashed
 }
 
 // CreateUser creates a user, and the account if needed, and returns the code if one is to be
 // made. Errors: *InvalidError, ErrExists, ErrBusy, those of the guards.
 func (s *Store) CreateUser(ctx context.Context, spec UserSpec, guards ...Guard) (User, secret.Token, error) {
-	if !spec.Code && !spec.Waits {
+	if !spec.Code && !spec.Waits && spec.Hash.Text == "" {
 		if err := CheckPassword(spec.Password); err != nil {
 			_, _, nameErr := newUsername(spec.Username)
 			return User{}, secret.Token{}, errors.Join(nameErr, record.CheckAccountID(spec.Account), err)
@@ -118,7 +120,7 @@ func (s *Store) CreateUser(ctx context.Context, spec UserSpec, guards ...Guard) 
 // password is public. Errors: *InvalidError, ErrExists.
 func (s *Store) CreateFixedUser(ctx context.Context, spec UserSpec, hash string) (User, error) {
 	u, err := newUser(spec)
-	if err = errors.Join(err, secret.CheckPasswordHash(hash)); err != nil {
+	if err = errors.Join(err, secret.CheckPasswordHash(hash, false)); err != nil {
 		return User{}, err
 	}
 	u.password = hash
@@ -134,6 +136,8 @@ func (s *Store) createUser(ctx context.Context, spec UserSpec, fixture bool, gua
 	switch {
 	case spec.Code:
 		code, u.code, err = s.newUserCode(spec.CodeLifetime)
+	case spec.Hash.Text != "":
+		u.setImported(spec.Hash, s.Now())
 	case !spec.Waits:
 		u.password, err = s.hasher.Hash(ctx, spec.Caller, spec.Password)
 	}
@@ -175,7 +179,7 @@ func (s *Store) insertUser(ctx context.Context, u User, fixture bool, guards che
 				return err
 			}
 		}
-		return errors.Join(tx.Set(u.indexKey(), nil, time.Time{}), writeUser(tx, u), created.ofUser(tx, u), code.ofUser(tx, u))
+		return errors.Join(tx.Set(u.indexKey(), nil, time.Time{}), writeUser(tx, User{}, u), created.ofUser(tx, u), code.ofUser(tx, u))
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("create user: %w", err)
@@ -307,9 +311,10 @@ func (s *Store) ListUsersByID(ctx context.Context, account, after string, limit 
 }
 
 // AuthenticateUser returns the user with that name if the password is right. Every
-// call costs one password hash, outside any transaction. A hash with older parameters
-// is renewed. Errors: ErrMismatch for an unknown name, a wrong password or a user who may not sign
-// in; ErrBusy.
+// call costs one password hash, outside any transaction. A hash with older parameters, or of
+// another system, is renewed. A refusal takes the same time for every name: while users have imported
+// hashes, it waits without a turn. Errors: ErrMismatch for an unknown name, a wrong password or a
+// user who may not sign in; ErrBusy.
 func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username, password string) (User, error) {
 	// No password is that long. Refused before hashing for every name.
 	if min(len(password), len(secret.PreparePassword(password))) > secret.PasswordSizeMax {
@@ -324,7 +329,12 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 		return User{}, fmt.Errorf("authenticate user: %w", err)
 	}
 	if !verdict.Match || !u.MaySignIn() {
-		return User{}, fmt.Errorf("authenticate user: %w", record.ErrMismatch)
+		refusal, err := s.refusalTime(ctx)
+		if err != nil && ctx.Err() == nil {
+			return User{}, fmt.Errorf("authenticate user: %w", err)
+		}
+		verdict.Refuse(ctx, refusal)
+		return User{}, fmt.Errorf("authenticate user: %w", record.ErrMismatch) // also if the caller is gone
 	}
 	if verdict.Renew {
 		u = s.renewPassword(ctx, c, u, password)
@@ -459,7 +469,7 @@ func saveUser(tx kv.Txn, was User, u *User, line changeLine) error {
 		return nil
 	}
 	u.Revision++
-	return errors.Join(writeUser(tx, *u), line.ofUser(tx, *u))
+	return errors.Join(writeUser(tx, was, *u), line.ofUser(tx, *u))
 }
 
 // endWebhooks disables the webhook endpoints that the user's tokens created.
@@ -494,7 +504,7 @@ func (s *Store) DeleteUser(ctx context.Context, user string, guards ...Guard) er
 			if err != nil {
 				return err
 			}
-			return errors.Join(record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(now.Canonical), u.indexKey(), record.SignInKey(u.ID)), line.ofUser(tx, u))
+			return errors.Join(countImported(tx, now, &User{}), record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(now.Canonical), u.indexKey(), record.SignInKey(u.ID)), line.ofUser(tx, u))
 		})
 	}
 	if err != nil {
@@ -570,13 +580,17 @@ func readUser(r kv.Reader, id secret.ID) (User, error) {
 	return u, record.GoneIsNil(err)
 }
 
-func writeUser(tx kv.Txn, u User) error {
+// writeUser writes a user who was another before, or the zero User, and counts an imported hash.
+func writeUser(tx kv.Txn, was, u User) error {
+	if err := countImported(tx, was, &u); err != nil {
+		return err
+	}
 	return tx.Set(record.UserKey(u.ID), encodeUser(u), time.Time{})
 }
 
 func encodeUser(u User) []byte {
 	e := record.NewEncoder(userRecord).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
-		Str(u.Account).Str(u.password).Time(u.CreatedAt).Bool(u.Operator).Uint(u.Revision).Time(u.code.expiresAt)
+		Str(u.Account).Str(u.password).Time(u.importedOn).Time(u.CreatedAt).Bool(u.Operator).Uint(u.Revision).Time(u.code.expiresAt)
 	if !u.code.expiresAt.IsZero() {
 		e.Hash(u.code.hash).Uint(u.code.accountGeneration)
 	}
@@ -586,7 +600,7 @@ func encodeUser(u User) []byte {
 func decodeUser(id secret.ID, v []byte) (User, error) {
 	d := record.NewDecoder("user", userRecord, v)
 	u := decodeUserFields(&d, id)
-	u.Canonical, u.Account, u.password, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time()
+	u.Canonical, u.Account, u.password, u.importedOn, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time(), d.Time()
 	u.Operator, u.Revision, u.code.expiresAt = d.Bool(), d.Uint(), d.Time()
 	if !u.code.expiresAt.IsZero() {
 		u.code.hash, u.code.accountGeneration = d.Hash(), d.Uint()

@@ -159,4 +159,6 @@ func (u *User) setCode(c userCode) {
 }
 
 // setPassword replaces the password and revokes an unredeemed code.
-func (u *User) setPassword(hash string) { u.password, u.code = hash, userCode{} }
+func (u *User) setPassword(hash string) {
+	u.password, u.importedOn, u.code = hash, time.Time{}, userCode{}
+}

@@ -56,6 +56,7 @@ type verifier struct {
 	fixtures                bool
 	users                   map[secret.ID]*listedUser // that were not found yet
 	clients, clientsCounted uint64
+	imported                importedCounts // of users who were not found yet
 	index                   map[byte]*keySet
 	log                     *eventlog.Verifier
 	webhooks                *webhook.Verifier
@@ -65,7 +66,7 @@ type verifier struct {
 func newVerifier() *verifier {
 	return &verifier{
 		seed: maphash.MakeSeed(), log: eventlog.NewVerifier(), webhooks: webhook.NewVerifier(),
-		users: map[secret.ID]*listedUser{}, index: map[byte]*keySet{},
+		users: map[secret.ID]*listedUser{}, imported: newImportedCounts(), index: map[byte]*keySet{},
 	}
 }
 
@@ -98,7 +99,10 @@ var recordKinds = map[byte]recordKind{
 	record.TagMeta: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.meta(p.texts[0], value) }},
 	record.TagClient: {keyShape{texts: 1}, func(v *verifier, _ []byte, p keyParts, value []byte) error {
 		v.clients++
-		_, err := decodeClient(p.texts[0], value)
+		c, err := decodeClient(p.texts[0], value)
+		if err == nil && !c.canVerifySecrets() {
+			err = record.Damaged("a client has the hash of a secret that cannot be verified")
+		}
 		return err
 	}},
 	record.TagUser:     {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.user(secret.ID(p.tail), value) }},
@@ -230,6 +234,9 @@ func (v *verifier) finish() error {
 	if v.clients != v.clientsCounted {
 		return record.Damaged("there are %d clients, and %d are counted", v.clients, v.clientsCounted)
 	}
+	if len(v.imported.costs)+len(v.imported.days) > 0 {
+		return record.Damaged("more imported hashes are counted than users have")
+	}
 	if err := v.webhooks.Finish(); err != nil {
 		return err
 	}
@@ -275,6 +282,9 @@ func (v *verifier) meta(name string, value []byte) (err error) {
 	case metaClients:
 		n, err := decodeClientCounts(value)
 		v.clientsCounted = n.clients
+		return err
+	case importedName:
+		v.imported, err = decodeImported(value)
 		return err
 	case webhook.MetaName:
 		return webhook.CheckInstance(value)
@@ -332,7 +342,10 @@ func (v *verifier) user(id secret.ID, value []byte) error {
 		return record.Damaged("the user %s is missing from the list of names", u.Subject())
 	}
 	delete(v.users, id)
-	return nil
+	if u.password != "" && secret.CheckPasswordHash(u.password, !u.importedOn.IsZero()) != nil {
+		return record.Damaged("the user %s has a password hash that cannot be verified", u.Subject())
+	}
+	return v.imported.add(u, -1)
 }
 
 func checkLatest(_ keyParts, value []byte) error {

@@ -38,6 +38,11 @@ var secretMutants = []mutant{
 		tests: []string{"TestHashesOfOtherSystems"},
 	},
 	{
+		name: "password_refused_at_once", breaks: "no refusal tells whose hash was imported",
+		under: "store", old: "verdict.Refuse(ctx, refusal)", new: "",
+		tests: []string{"TestRefusalsOfImportedUsers"},
+	},
+	{
 		name: "token_kinds", breaks: "a token of one kind never passes for another",
 		under: "store/secret", old: " || text[:kindSize] != string(kind)", new: "",
 		tests: []string{"TestToken"},

@@ -10,8 +10,8 @@ import (
 // as the hashes of other users of dev.
 func TestDemoPassword(t *testing.T) {
 	t.Parallel()
-	match, renew, err := secret.NewQuickHasher().Verify(t.Context(), secret.Caller{}, demoPasswordHash, demoPassword)
-	if err != nil || !match || renew {
-		t.Errorf("Verify(demo) = match %v, renew %v, %v, want a match that need not be renewed", match, renew, err)
+	v, err := secret.NewQuickHasher().Verify(t.Context(), secret.Caller{}, demoPasswordHash, demoPassword)
+	if err != nil || !v.Match || v.Renew {
+		t.Errorf("Verify(demo) = %+v, %v, want a match that need not be renewed", v, err)
 	}
 }

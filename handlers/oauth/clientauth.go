@@ -11,6 +11,7 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/record"
+	"tollhouse/store/secret"
 )
 
 // clientCredentials are those of a request (RFC 6749 §2.3.1): in the Authorization
@@ -85,23 +86,37 @@ func ParseBasic(header string) (c clientCredentials, ok bool) {
 	if err != nil || !web.IsText(id) {
 		return c, false
 	}
-	secret, err := url.QueryUnescape(c.rawSecret)
-	if err != nil || !web.IsText(secret) {
+	text, err := url.QueryUnescape(c.rawSecret)
+	if err != nil || !web.IsText(text) {
 		return c, false
 	}
-	c.ID, c.Secret = id, secret
+	c.ID, c.Secret = id, text
 	return c, true
 }
 
 func (s *Server) authenticateClient(r *http.Request, c clientCredentials) (store.Client, error) {
 	ctx := r.Context()
-	client, err := s.site.Store.AuthenticateClient(ctx, c.ID, c.Secret)
+	source := web.FactsFrom(ctx).Source
+	isDear := false // an imported secret was checked
+	admit := func() (caller secret.Caller, err error) {
+		caller, wait := s.throttle.BeginSecret(c.ID, source)
+		if isDear = wait == 0; !isDear {
+			web.OutcomeOf(ctx).Throttled = true
+			s.auditRefusal(ctx, store.AuditLine{What: store.AuditThrottle, Reason: web.ClientRefused})
+			err = tooMany(wait)
+		}
+		return caller, err
+	}
+	client, err := s.site.Store.AuthenticateClient(ctx, c.ID, c.Secret, admit)
 	if errors.Is(err, record.ErrMismatch) && s.site.Testers && (c.RawID != c.ID || c.rawSecret != c.Secret) {
 		// Many programs do not form-encode, and the secrets that testers choose hold
 		// +, % and :.
-		client, err = s.site.Store.AuthenticateClient(ctx, c.RawID, c.rawSecret)
+		client, err = s.site.Store.AuthenticateClient(ctx, c.RawID, c.rawSecret, admit)
 	}
 	if errors.Is(err, record.ErrMismatch) {
+		if isDear {
+			s.throttle.FailedSecret(c.ID, source)
+		}
 		if tooSoon := s.throttledClient(r); tooSoon != nil {
 			return store.Client{}, tooSoon.Because(err)
 		}

@@ -232,6 +232,39 @@ func (t *Throttle) Failed(source netip.Addr) (wait time.Duration) {
 	return wait
 }
 
+// BeginSecret admits a check of a client's secret that costs as much as one of a password, and
+// returns who is charged for it, or how long to wait. Unlike others such a check waits until its
+// source and its client have failures left. So guesses at imported secrets, which name a public
+// client id, cannot take up the processors.
+func (t *Throttle) BeginSecret(client string, source netip.Addr) (c secret.Caller, wait time.Duration) {
+	a := Attempt{Source: source}
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c = a.caller(secret.HashOf(secretOf(client)), func(n Network) int { return t.own.failures(n, now) })
+	if t.Off {
+		return c, 0
+	}
+	return c, max(waitOfSource(t.sources, source, now), t.clients.wait(secretOf(client), 1, now))
+}
+
+// FailedSecret charges a client whose secret [Throttle.BeginSecret] let be checked, and which was
+// wrong. [Throttle.Failed] charges the source.
+func (t *Throttle) FailedSecret(client string, source netip.Addr) {
+	if t.Off {
+		return
+	}
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clients.charge(secretOf(client), 1, now)
+	t.own.failed(secret.HashOf(secretOf(client)), source, now)
+}
+
+// secretOf is the bucket of guesses at a client's secret. No client has such an id, so that they do
+// not keep its users from signing in.
+func secretOf(client string) string { return "secret " + client }
+
 func (t *Throttle) chargeSource(source netip.Addr, now time.Time) {
 	chargeSource(t.sources, source, now)
 	t.own.failed(anyName, source, now)

@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 
 	"tollhouse/store/snapshot"
@@ -67,12 +68,11 @@ func ParseForeign(v snapshot.Value) (Foreign, error) {
 	if err != nil {
 		return Foreign{}, err
 	}
-	f := Foreign{Text: text, Kind: h.scheme.kind, Needs: h.needs(), hash: h, Ours: text == h.serverText()}
+	f := Foreign{Text: text, Needs: h.needs(), hash: h, Ours: text == h.serverText()}
 	if f.Wrapped = !f.Ours && !h.isKept(); f.Wrapped {
 		f.Text = ""
-	} else if h.scheme.kind == "bcrypt" {
-		f.Kind = fmt.Sprintf("%s-%d", h.scheme.kind, h.cost[0])
 	}
+	f.Kind = h.countedAs(f.Wrapped)
 	return f, nil
 }
 
@@ -105,6 +105,50 @@ func (h *Hasher) Wrap(ctx context.Context, c Caller, f Foreign) (Foreign, error)
 	return f, nil
 }
 
+// ForeignSecret is the hash of a client's secret that another system made.
+type ForeignSecret struct {
+	Hash Hash   // if it is a SHA-256, as ours are
+	Text string // otherwise, for [Hasher.Verify]
+}
+
+// ParseForeignSecret reads the hash of a client's secret: {"scheme":"sha256","hash"}, bcrypt, or
+// PBKDF2 as Django and Ory write it. Nothing is wrapped: a secret was drawn, and its first right use
+// ends the hash. Errors as of ParseForeign.
+func ParseForeignSecret(v snapshot.Value) (s ForeignSecret, err error) {
+	if scheme, _ := v.Member("scheme"); scheme.Text() == "sha256" {
+		text, _ := v.Member("hash")
+		b, err := hex.DecodeString(text.Text())
+		if err != nil || len(b) != len(s.Hash) || len(v.Members()) != 2 {
+			return s, errors.New("is not a SHA-256 in hexadecimal, with the members scheme and hash alone")
+		}
+		s.Hash = Hash(b)
+		return s, nil
+	}
+	text := v.Text()
+	taken := slices.ContainsFunc([]string{"$2", "pbkdf2_", "$pbkdf2-sha1$i=", "$pbkdf2-sha256$i=", "$pbkdf2-sha512$i="},
+		func(prefix string) bool { return strings.HasPrefix(text, prefix) })
+	if v.Kind() != snapshot.String || !taken {
+		return s, errors.New("is none of SHA-256, bcrypt, and PBKDF2 as Django and Ory write it")
+	}
+	h, err := parseForeignText(text)
+	if err == nil {
+		err = h.check()
+	}
+	if err != nil {
+		return s, err
+	}
+	return ForeignSecret{Text: text}, nil
+}
+
+// CheckSecretHash rejects a text that ParseForeignSecret does not return.
+func CheckSecretHash(text string) error {
+	s, err := ParseForeignSecret(snapshot.Text(text))
+	if err == nil && s.Text != text {
+		err = errDamagedHash
+	}
+	return err
+}
+
 // ExportHash returns the hash of a record as an import takes it: a text, or the object that an
 // import brought.
 func ExportHash(stored string) snapshot.Value {
@@ -133,8 +177,7 @@ func wrapped(inner, outer foreignHash) string {
 	return wrappedPrefix + inner.scheme.name + "$" + inner.params() + "$" + base64.RawStdEncoding.EncodeToString(inner.salt) + outer.phc()
 }
 
-// parseKept reads the hash of a record. A store that keeps nothing has cheap ones of ours. Errors:
-// errDamagedHash.
+// parseKept reads the hash of a record. Errors: errDamagedHash.
 func parseKept(text string) (k kept, err error) {
 	rest, isWrapped := strings.CutPrefix(text, wrappedPrefix)
 	switch {
@@ -151,7 +194,7 @@ func parseKept(text string) (k kept, err error) {
 	if err == nil {
 		err = errors.Join(k.inner.check(), k.outer.check())
 	}
-	if err != nil || !isWrapped && k.inner.scheme != argon2id && !k.inner.isKept() {
+	if err != nil {
 		return kept{}, errDamagedHash
 	}
 	return k, nil

@@ -58,6 +58,8 @@ type Hasher struct {
 
 	turns *turns
 	cost  [3]uint32 // of new hashes, and of the one that an unknown user costs
+
+	measured measured
 }
 
 // NewHasher returns a Hasher with a turn for each processor.
@@ -98,6 +100,8 @@ type Verdict struct {
 	Renew bool
 	// Began is when the turn began.
 	Began time.Time
+
+	forms int // of the password that were checked
 }
 
 // Verify checks a password against the hash of a record: ours, or another system's as
@@ -125,7 +129,7 @@ func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) 
 	}
 	prepared := subtle.ConstantTimeCompare(keys[0], k.key()) == 1
 	typed := subtle.ConstantTimeCompare(keys[len(keys)-1], k.key()) == 1
-	v := Verdict{Match: (prepared || typed) && stored != "", Began: began}
+	v := Verdict{Match: (prepared || typed) && stored != "", Began: began, forms: len(forms)}
 	// The hash of a password that bcrypt cut off would be one of whatever was typed behind.
 	cut := k.inner.scheme.truncates && len(slices.MaxFunc(forms, byLength)) > bcryptRead
 	v.Renew = !cut && (!h.isCurrent(k) || typed && !prepared)
@@ -193,9 +197,13 @@ func (h *Hasher) report(waited, took time.Duration, refused bool) {
 
 var errDamagedHash = errors.New("secret: stored password hash is damaged")
 
-// CheckPasswordHash rejects a text that a record of a user cannot have: one that is neither ours
-// nor what [ParseForeign] or [Hasher.Wrap] return.
-func CheckPasswordHash(text string) error {
-	_, err := parseKept(text)
+// CheckPasswordHash rejects a text that the record of a user cannot have: one that [Hasher.Hash] does
+// not return or, if the hash was imported, one that [ParseForeign] and [Hasher.Wrap] do not.
+func CheckPasswordHash(text string, isImported bool) error {
+	k, err := parseKept(text)
+	isOurs := !k.isWrapped && k.inner.scheme == argon2id && k.inner.size == argonKeySize
+	if err == nil && (isImported && !k.isWrapped && !k.inner.isKept() || !isImported && !isOurs) {
+		err = errDamagedHash
+	}
 	return err
 }
