@@ -158,9 +158,10 @@ func (h *Hasher) measure(ctx context.Context, c Cost) (time.Duration, error) {
 	if took, known := h.measured.took[c]; known {
 		return took, nil
 	}
-	k := kept{inner: h.newHash()}
+	ours := h.newHash()
+	k := kept{inner: ours}
 	if c != "" {
-		k = kept{outer: h.newHash(), isWrapped: c.Wrapped()}
+		k = kept{outer: ours, isWrapped: c.Wrapped()}
 		k.inner, _ = c.parse()
 		k.inner.salt = make([]byte, max(k.inner.scheme.salt, argonSaltSize))
 	}
