@@ -89,8 +89,9 @@ func (p *program) readAudit(ctx context.Context, a *adminClient, wanted url.Valu
 	t := p.NewTable("AT", "WHAT", "REASON", "CLIENT", "USER", "ACCOUNT", "BY", "SOURCE", "REQUEST")
 	for {
 		var page struct {
-			Data    []json.RawMessage `json:"data"`
-			HasMore bool              `json:"hasMore"`
+			Data       []json.RawMessage `json:"data"`
+			HasMore    bool              `json:"hasMore"`
+			NextCursor string            `json:"nextCursor"`
 		}
 		query := maps.Clone(wanted)
 		query.Set("limit", strconv.Itoa(auditPageSize))
@@ -105,7 +106,6 @@ func (p *program) readAudit(ctx context.Context, a *adminClient, wanted url.Valu
 			if err := json.Unmarshal(raw, &l); err != nil {
 				return fmt.Errorf("read an audit line: %w", err)
 			}
-			after = l.ID
 			if p.JSON {
 				fmt.Fprintf(p.Out, "%s\n", raw)
 				continue
@@ -115,7 +115,7 @@ func (p *program) readAudit(ctx context.Context, a *adminClient, wanted url.Valu
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		if page.HasMore {
+		if after = page.NextCursor; page.HasMore {
 			continue
 		}
 		if !follow {

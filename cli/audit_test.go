@@ -5,10 +5,30 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/store"
 	"tollhouse/store/storetest/must"
 )
+
+// TestAuditOfARareKind: pages without a line are passed, and the command ends.
+func TestAuditOfARareKind(t *testing.T) {
+	t.Parallel()
+	dir := dirFilled(t, time.Now, func(s *store.Store) {
+		for range store.AuditSearchedMax / 1000 {
+			for range 1000 {
+				s.Audit(store.AuditLine{What: store.AuditLogin})
+			}
+			s.Flush(t.Context())
+		}
+		s.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: "rare"})
+		s.Flush(t.Context())
+	})
+	if out, stderr, code := run(t, "audit", "--what", "login_refused", "--json", "--data", dir); code != term.ExitOK || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"rare"`) {
+		t.Errorf("exit %d, %s%s; want the rare line", code, out, stderr)
+	}
+}
 
 // A follower of the audit record shows each line once, also those of later polls.
 func TestAuditFollow(t *testing.T) {

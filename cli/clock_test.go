@@ -24,17 +24,10 @@ import (
 // allowed
 func TestFutureEvents(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	must.Get(datadir.Prepare(dir, term.ExitConfig, quiet))(t)
-	path, _, err := datadir.CurrentStore(dir)
-	must.Do(t, err)
 	ahead := func() time.Time { return time.Now().Add(time.Hour) }
-	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: path, Now: ahead, Log: slog.New(slog.DiscardHandler)}))(t)
-	s := must.Get(store.Open(t.Context(), db, store.Options{
-		Now: ahead, Key: secret.NewKey(nil), Hasher: secret.NewHasher(), Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),
-	}))(t)
-	must.Get(s.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()}))(t)
-	must.Do(t, db.Close())
+	dir := dirFilled(t, ahead, func(s *store.Store) {
+		must.Get(s.Events.RecordEvent(t.Context(), eventlog.NewEvent{Owner: "acct_a", Type: "plan.created", Resource: "p1", Object: snapshot.ObjectOf()}))(t)
+	})
 	t.Run("events_of_the_future_are_refused_at_start", func(t *testing.T) {
 		_, stderr, code := run(t, "serve", "--data", dir, "--listen", "127.0.0.1:0")
 		if code != term.ExitBusy || !strings.Contains(stderr, "the newest event of the account acct_a was recorded at ") || !strings.Contains(stderr, "--accept-clock") {
@@ -47,4 +40,19 @@ func TestFutureEvents(t *testing.T) {
 			t.Error("the server does not say where it is")
 		}
 	})
+}
+
+// dirFilled returns a data directory whose store was filled at a time.
+func dirFilled(t *testing.T, now func() time.Time, fill func(s *store.Store)) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	must.Get(datadir.Prepare(dir, term.ExitConfig, quiet))(t)
+	path, _, err := datadir.CurrentStore(dir)
+	must.Do(t, err)
+	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: path, Now: now, Log: slog.New(slog.DiscardHandler)}))(t)
+	fill(must.Get(store.Open(t.Context(), db, store.Options{
+		Now: now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(), Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),
+	}))(t))
+	must.Do(t, db.Close())
+	return dir
 }

@@ -13,6 +13,7 @@ import (
 	"tollhouse/handlers/admin"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
@@ -696,5 +697,43 @@ func TestAuditAsAFeed(t *testing.T) {
 	}
 	if want := []string{"admin account created", "admin user created", "admin code made", "refused protected"}; !slices.Equal(reasons, want) {
 		t.Errorf("the record has %q, want %q", reasons, want)
+	}
+}
+
+// TestAuditOfARareKind: who looks for lines that hardly ever come does not read the same ones
+// again, and a request reads a bounded number of them.
+//
+// Promise (Platform §4, §5): GET /audit with a rare filter gives a cursor of how far it looked, after
+// 10,000 lines at most, and hasMore while lines may follow
+func TestAuditOfARareKind(t *testing.T) {
+	h := parallelHouse(t)
+	_, access := managesAll(t, h)
+	const lines = 1000
+	for range store.AuditSearchedMax / lines {
+		for range lines {
+			h.Audit(store.AuditLine{What: store.AuditLogin})
+		}
+		h.Flush(t.Context())
+	}
+	h.Audit(store.AuditLine{What: store.AuditLoginRefused, Reason: "rare"})
+	h.Flush(t.Context())
+	read := func(after string) (found int, next string, more bool) {
+		t.Helper()
+		page := shownTo(t, h.call(t, access, "GET", "/api/platform/audit?what=login_refused&after="+after, ""), http.StatusOK)
+		return len(page["data"].([]any)), page["nextCursor"].(string), page["hasMore"].(bool)
+	}
+	zero := record.Position{}.String()
+	found, cursor, more := read(zero)
+	if found != 0 || !more || cursor <= zero {
+		t.Fatalf("the first page has %d lines, more: %t, and the cursor %s; want none yet, more and a later cursor", found, more, cursor)
+	}
+	found, cursor, more = read(cursor)
+	if found != 1 || more {
+		t.Fatalf("the second page has %d lines, more: %t; want the rare one", found, more)
+	}
+	h.Audit(store.AuditLine{What: store.AuditLogin})
+	h.Flush(t.Context())
+	if found, next, more := read(cursor); found != 0 || more || next <= cursor {
+		t.Errorf("after a line of another kind: %d lines, more: %t, and the cursor %s after %s; want a later one", found, more, next, cursor)
 	}
 }
