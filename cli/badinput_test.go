@@ -323,6 +323,7 @@ func TestBadConfiguration(t *testing.T) {
 }
 
 func refuseFiles(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir, _ := liveDirectory(t)
 	root := t.TempDir()
@@ -386,6 +387,7 @@ func runWith(t *testing.T, environ []string, args ...string) (stderr string, cod
 }
 
 func refuseSettings(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir, _ := liveDirectory(t)
 	before := contentOf(t, dir)

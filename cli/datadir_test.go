@@ -294,6 +294,7 @@ func nameSilentHolder(t *testing.T) {
 // nameStoppedHolder: the system accepts connections for a server that is stopped, and it
 // never answers.
 func nameStoppedHolder(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir := directoryWithData(t)
 	lock := must.Get(datadir.TryLock(dir, "serve"))(t)

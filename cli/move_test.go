@@ -157,6 +157,7 @@ func TestMove(t *testing.T) {
 }
 
 func TestMoveIsRefused(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir, _ := movable(t)
 	full, empty := pgtest.Start(t), pgtest.Start(t)

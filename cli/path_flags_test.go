@@ -58,6 +58,7 @@ var commandsWithPath = map[string][]string{
 // Promise (Commands and settings): an unusable path names owner, mode, our user and the fix;
 // quotes, `~`, `$` and white space around it are refused; a byte order mark is skipped
 func TestAPathThatAShellWasMeantToChangeIsRefused(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	for _, flag := range pathFlags() {
 		t.Run(flag, func(t *testing.T) {
@@ -179,6 +180,9 @@ func TestAByteOrderMarkChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "password-file" && name != "tls-cert" && name != "import" {
+				must.SkipInShort(t)
+			}
 			dir := filepath.Join(t.TempDir(), "data")
 			if c.args[0] != "serve" && c.args[0] != "dev" && name != "store-file" {
 				_, stderr, code := run(t, "account", "create", "acct_1", "--data", dir)

@@ -79,6 +79,7 @@ func eachLeaf(c *cobra.Command, visit func(name string)) {
 // Promise (Commands and settings): without data each command makes a store and says so, or fails
 // (3); a refused one leaves none; hints change only what is ours; shown commands name their store
 func TestEveryCommandWithoutData(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	files := t.TempDir()
 	source := filepath.Join(files, "source")

@@ -32,6 +32,7 @@ const oddClientID = `a/b?c=%2e#"&;..<d>`
 // TestDeskLinks follows every link from the Overview, and sends every form without its
 // token: all lead to pages of the desk, below the path of the public URL too.
 func TestDeskLinks(t *testing.T) {
+	must.SkipInShort(t)
 	for _, public := range []string{"https://pay.example", "https://pay.example/pay"} {
 		t.Run(strings.ReplaceAll(public, "/", "_"), func(t *testing.T) {
 			f := storetest.New(t, func(o *store.Options) { o.Fixtures = true })
@@ -636,6 +637,7 @@ func TestDeskSettings(t *testing.T) {
 
 // TestDeskOddQueries: whatever stands in an address, the answer is a page or a refusal.
 func TestDeskOddQueries(t *testing.T) {
+	must.SkipInShort(t)
 	h, b := deskHouse(t)
 	h.recordMix(t, h.account, 3)
 	event := h.listed(t, h.pair(t).AccessToken, "limit=1")[0]

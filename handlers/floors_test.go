@@ -23,6 +23,7 @@ import (
 // what is usual, so only a mistake exceeds them: an index that is not used, a password's hash,
 // a row that is decoded again.
 func TestHotRequestsStayNearTheirFloors(t *testing.T) {
+	must.SkipInShort(t)
 	a := serveAPI(t, storetest.OnDisk(t))
 	access := a.benchEvents(t, 3000)
 	ours := benchServer(t, a.server.Public())

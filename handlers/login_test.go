@@ -11,6 +11,7 @@ import (
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
 var rightPassword = []string{"username", "mara", "password", storetest.Password}
@@ -278,6 +279,7 @@ func TestLogout(t *testing.T) {
 
 // Promise (Credentials, memory, connections): 64 sign-ins at once; tokens changed by a character
 func TestLoginsInParallel(t *testing.T) { // alone: it measures memory
+	must.SkipInShort(t)
 	h := slowHouse(t)
 	b := h.browser(t)
 	page := b.get(t, "/login")

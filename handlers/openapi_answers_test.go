@@ -44,6 +44,7 @@ func (d *described) read(target, token string, headers ...string) answer {
 //
 // Promise (§2.3): every refusal has one shape, names the parameter and has its own status
 func TestAPIAnswersAreDescribed(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	a, token := newGoldenAPI(t)
 	d := &described{apiHouse: a, t: t, told: NewDescribed(t, api.OpenAPI(a.server.Site.PublicURL, "test"))}

@@ -62,6 +62,7 @@ func TestImportKeepsNoLines(t *testing.T) {
 // event, in the log, under its type and as its resource, and each refusal must match
 // its own line.
 func TestImportsShareNoBytes(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	g := onDisk(t)
 	ctx := t.Context()

@@ -337,6 +337,7 @@ func TestWebhooksOfAClientThatActsForItself(t *testing.T) {
 // Promise (Webhooks): the same when the generation of its user or client rises; however many there
 // are; what two servers do at the same time leaves none enabled
 func TestRevocationOfTheLargestWebhooks(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	var types []string
 	for i := range webhook.TypesMax {

@@ -202,6 +202,7 @@ func (s *server) underAttack(visitors http.RoundTripper, begin func(*attack)) in
 // Promise (Credentials, memory, connections): idle connections of one address, of many, and behind
 // a trusted proxy
 func TestFewConnectionsLeaveRoom(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const (
 		idle    = 150

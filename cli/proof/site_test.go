@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
 )
 
 // site is where the store of a test is: the data directory of one server, or a
@@ -33,6 +34,7 @@ func eachSite(t *testing.T, test func(*testing.T, site)) {
 	})
 	t.Run("on_a_database_of_two_servers", func(t *testing.T) {
 		t.Parallel()
+		must.SkipInShort(t)
 		test(t, onDatabase(t, pgtest.Start(t)))
 	})
 }

@@ -181,6 +181,7 @@ func webhooksThroughKills(t *testing.T, p site) {
 
 // TestWebhookIsVerifiedInNode has the npm library of Standard Webhooks verify what arrives.
 func TestWebhookIsVerifiedInNode(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	nodeModules(t)
 	s := startDev(t)

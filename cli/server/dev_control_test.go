@@ -222,6 +222,7 @@ func TestAtMost32Snapshots(t *testing.T) {
 
 // TestWritersThroughResets: whoever writes through resets gets whole answers.
 func TestWritersThroughResets(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const writers, resets = 8, 200
 	i := newTestInstance(t, plain)
@@ -378,6 +379,7 @@ func TestResetEndsStreamsAndLongPolls(t *testing.T) {
 // TestResetCostsTheSameWithManyEvents compares allocations, which no busy machine
 // changes.
 func TestResetCostsTheSameWithManyEvents(t *testing.T) {
+	must.SkipInShort(t)
 	cost := func(events int) float64 {
 		i := newTestInstance(t, plain)
 		i.beginWith(events)
@@ -392,6 +394,7 @@ func TestResetCostsTheSameWithManyEvents(t *testing.T) {
 
 // TestResetsReturnMemory: an instance that was replaced ends with its goroutines.
 func TestResetsReturnMemory(t *testing.T) {
+	must.SkipInShort(t)
 	i := newTestInstance(t, plain)
 	reset := func() { i.want(http.StatusNoContent, "POST", "/_dev/reset", "", "") }
 	reset()

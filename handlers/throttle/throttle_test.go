@@ -68,6 +68,7 @@ func TestThrottlePending(t *testing.T) {
 // Promise (Credentials, memory, connections): huge passwords; locking an owner out, from one source
 // or many
 func TestOwnTurnsOfManySources(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	for _, sources := range []int{1, 30, 80, 256, 65_536} {
 		t.Run(strconv.Itoa(sources), func(t *testing.T) {

@@ -68,6 +68,7 @@ func TestAnAccountWithTooManyTypes(t *testing.T) {
 
 // TestSearchedBytes: a page that needs a search ends early among large events.
 func TestSearchedBytes(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const events, kinds, noteSize = 2_000, KnownTypesMax + 100, 20 << 10
 	s := openTest(t)

@@ -89,6 +89,7 @@ func TestSameBytes(t *testing.T) {
 // Promise (§3.4, §3.5): the same arguments give the same bytes; --account imports; a repeat changes
 // nothing
 func TestLength(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	for name, p := range map[string]history.Plan{
 		"one":                        {Seed: 7, Events: 1, Span: 24 * time.Hour, Until: until},

@@ -269,6 +269,7 @@ func (m *model) isDocumented(e event, _ *life) {
 //
 // Promise (§3.2): previousAttributes merged into the new snapshot give the previous one
 func TestSnapshots(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	broken := map[string]string{} // by the promise
 	replayed, others := map[string]snapshot.Value{}, map[string]any{}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // crowd is a queue for one processor, with a name for each caller.
@@ -247,6 +249,7 @@ func TestTurnsOfProvedCallers(t *testing.T) {
 // Promise (Credentials, memory, connections): an IPv6 /56 or /48 as many sources: failures, turns,
 // connections, bodies, HTTP/2 requests
 func TestTurnsOfNetworks(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	within := func(i, turns int, network string) Caller {
 		return Caller{Stranger: true, Shares: []Share{{Key: fmt.Sprint("user ", network, i)}, {Key: fmt.Sprint("source ", network, i)}, {Key: network, Turns: turns}}}

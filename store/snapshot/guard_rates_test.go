@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // The rates of the card guard, over the same generated values each time. They are in
@@ -242,6 +244,7 @@ func quotedAtTimes(r *rand.Rand, n int64) Value {
 //
 // Promise (Attacks on the events API): card numbers in every spelling, and what only resembles one
 func TestCardGuardRates(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	for i, scheme := range cardSchemes {
 		t.Run("no_number_is_missed_of_"+strings.ReplaceAll(scheme.name, " ", "_"), func(t *testing.T) {

@@ -33,6 +33,9 @@ func TestConformanceWithEveryKeyCached(t *testing.T) {
 		for _, size := range []int{0, 1 << 10} {
 			t.Run(fmt.Sprint(name, "_", size), func(t *testing.T) {
 				t.Parallel()
+				if size == 0 {
+					must.SkipInShort(t)
+				}
 				kvtest.Run(t, func(t *testing.T) kv.DB {
 					db := mustOpen(t, opts)
 					if size > 0 {

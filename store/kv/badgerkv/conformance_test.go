@@ -6,6 +6,7 @@ import (
 
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/kvtest"
+	"tollhouse/store/storetest/must"
 )
 
 func TestConformanceInMemory(t *testing.T) {
@@ -19,6 +20,7 @@ func TestConformanceOnDisk(t *testing.T) {
 }
 
 func TestConformanceUnderInjectedClock(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	now := func() time.Time { return time.Unix(1_000_000_000, 0) }
 	kvtest.Run(t, func(t *testing.T) kv.DB { return mustOpen(t, Options{InMemory: true, Now: now}) })

@@ -21,6 +21,7 @@ import (
 // TestMain fails on goroutines that outlive the tests, except the two that Badger 4.9.6
 // leaks when it refuses to open. A store that is not closed leaves others as well.
 func TestMain(m *testing.M) {
+	must.ManyAtATime(2) // they wait for the disk
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/dgraph-io/badger/v4.(*DB).monitorCache"),
 		goleak.IgnoreTopFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"))

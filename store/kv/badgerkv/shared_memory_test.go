@@ -21,6 +21,7 @@ import (
 // those. They share groups. What the updates read, during, after and after a restart, is
 // what was written under that key and nothing else.
 func TestWritersShareNoBytes(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir := t.TempDir()
 	db := mustOpen(t, Options{Dir: dir})
