@@ -291,11 +291,7 @@ func TestParseRemembersRight(t *testing.T) {
 	}
 	var arena Arena
 	var kept, copied, found int
-	documents := 4_000
-	if testing.Short() {
-		documents = 1_000
-	}
-	for range documents {
+	for range 4_000 {
 		text := document(4)
 		v, err := arena.Parse([]byte(text), DepthMax)
 		alone, aloneErr := Parse([]byte(text), DepthMax)
