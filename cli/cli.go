@@ -62,6 +62,7 @@ type program struct {
 	store       database.Settings
 
 	webhookAllow []string // for a command that has no server
+	openKinds    bool     // likewise
 
 	fromVariable map[*pflag.Flag]bool // the flags that a variable set
 }
@@ -110,7 +111,7 @@ early: try again, 78 bad configuration, 130 interrupted.`,
 		{"Clients, users and their access:", []*cobra.Command{p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(), p.tokenCommand()}},
 		{"Events:", []*cobra.Command{p.eventCommand(), p.webhookCommand()}},
 		{"Watch a server:", []*cobra.Command{p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.doctorCommand()}},
-		{"Back up and move data:", []*cobra.Command{p.backupCommand(), p.restoreCommand(), p.moveCommand(), p.exportCommand()}},
+		{"Back up and move data:", []*cobra.Command{p.backupCommand(), p.restoreCommand(), p.moveCommand(), p.importCommand(), p.exportCommand()}},
 		{"Other:", []*cobra.Command{p.printCommand(), p.completionCommand(), p.versionCommand(), help}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

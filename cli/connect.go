@@ -246,7 +246,7 @@ func (p *program) openAdmin(ctx context.Context, o datadir.Options, known secret
 	if err != nil {
 		return nil, err
 	}
-	o.Key = keyOrAny(known)
+	o.Key, o.OpenKinds = keyOrAny(known), p.openKinds
 	if o.Dir != "" {
 		datadir.MemoryDefault.Limit(p.environ) // imports and deep checks would otherwise use all memory
 	}

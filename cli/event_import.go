@@ -72,21 +72,11 @@ nearest known type. --strict-types refuses its lines instead.`,
 
 // openLines opens a file of lines, unpacked, counting what is read.
 func (p *program) openLines(name string) (*lineCounter, func(), error) {
-	in, closeFile := p.In, func() {}
-	counter := &lineCounter{}
-	if name != "-" {
-		f, err := term.OpenInput(name)
-		const hint = "name a file of events, or - for standard input"
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil, term.Fail(term.ExitNotFound, hint, "%s %s", name, term.Missing(name))
-		case errors.Is(err, fs.ErrPermission):
-			return nil, nil, datadir.NotAllowedOr(term.ExitUsage, name, err)
-		case err != nil:
-			return nil, nil, term.Usage(hint, "%s: %w", name, term.PathReason(err))
-		}
-		in, closeFile = f, func() { _ = f.Close() }
+	in, closeFile, err := p.openFile(name, "events")
+	if err != nil {
+		return nil, nil, err
 	}
+	counter := &lineCounter{}
 	counter.share = shareRead(&in)
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	if magic, _ := buffered.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -98,6 +88,24 @@ func (p *program) openLines(name string) (*lineCounter, func(), error) {
 	counter.unpacked = &wholeLines{r: unpacked, err: err}
 	counter.r = counter.unpacked
 	return counter, closeFile, nil
+}
+
+// openFile opens a file of lines, or standard input.
+func (p *program) openFile(name, of string) (in io.Reader, closeFile func(), err error) {
+	if name == "-" {
+		return p.In, func() {}, nil
+	}
+	f, err := term.OpenInput(name)
+	hint := "name a file of " + of + ", or - for standard input"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, term.Fail(term.ExitNotFound, hint, "%s %s", name, term.Missing(name))
+	case errors.Is(err, fs.ErrPermission):
+		return nil, nil, datadir.NotAllowedOr(term.ExitUsage, name, err)
+	case err != nil:
+		return nil, nil, term.Usage(hint, "%s: %w", name, term.PathReason(err))
+	}
+	return f, func() { _ = f.Close() }, nil
 }
 
 // shareRead counts the bytes read from in and returns the share of the file that

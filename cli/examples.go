@@ -52,6 +52,9 @@ tollhouse event tail --type payment.failed --json`,
 tollhouse export --only user --only client - | gzip > people.ndjson.gz
 tollhouse export --account larkspur larkspur.ndjson`,
 	"health": `tollhouse health --data /var/lib/tollhouse`,
+	"import": `tollhouse import users.ndjson --dry-run
+tollhouse import users.ndjson --try harriet
+tollhouse import users.ndjson --allow privileged,digest --update`,
 	"move": `tollhouse move --data /var/lib/tollhouse 'postgres://toll@db.example/toll?sslmode=verify-full'
 tollhouse move --store 'postgres://toll@db.example/toll?sslmode=verify-full' /var/lib/tollhouse`,
 	"print grafana": `tollhouse print grafana > /var/lib/grafana/dashboards/tollhouse.json`,

@@ -40,6 +40,7 @@ var commandsWithoutData = map[string]withoutData{
 	"doctor": {}, "event export": {args: "--account acct_1"}, "export": {args: "FILE"}, "event generate": {args: "--events 5 --account acct_1", makes: true},
 	"event get": {args: "evt_00000000000000000000000000"}, "event import": {args: "EVENTS --account acct_1", makes: true}, "event list": {},
 	"event purge": {args: "--account acct_1 --kind customer --resource cust_1"}, "event tail": {others: term.ExitUnreachable, why: asksServer},
+	"import": {args: "LINES", makes: true},
 	"health": {others: term.ExitUnreachable, why: asksServer}, "status": {others: term.ExitUnreachable, why: asksServer},
 	"webhook listen":    {args: "--forward-to http://127.0.0.1:1", others: term.ExitUnreachable, why: asksServer},
 	"webhook send-test": {args: "wep_00000000000000000000000000", others: term.ExitUnreachable, why: asksServer},
@@ -83,7 +84,7 @@ func TestEveryCommandWithoutData(t *testing.T) {
 	t.Parallel()
 	files := t.TempDir()
 	source := filepath.Join(files, "source")
-	for name, text := range map[string]string{"PASSWORD": "a long enough phrase", "TOKEN": "tollat_x"} {
+	for name, text := range map[string]string{"PASSWORD": "a long enough phrase", "TOKEN": "tollat_x", "LINES": `{"account":{"account":"acct_1"}}`} {
 		must.Do(t, os.WriteFile(filepath.Join(files, name), []byte(text), 0o600))
 	}
 	for _, args := range [][]string{{"account", "create", "acct_1", "--data", source}, {"backup", filepath.Join(files, "BACKUP"), "--data", source}, {"event", "generate", "--account", "acct_1", "--events", "3", "--data", source}} {

@@ -128,16 +128,22 @@ const auditRecord = 1
 // appendAudit appends a line within tx, so that no token is issued without its line.
 // tail was drawn before the transaction.
 func appendAudit(tx kv.Txn, line AuditLine, now time.Time, tail [8]byte) error {
+	_, err := appendAuditAt(tx, line, now, tail)
+	return err
+}
+
+// appendAuditAt is appendAudit and returns where the line is.
+func appendAuditAt(tx kv.Txn, line AuditLine, now time.Time, tail [8]byte) (record.Position, error) {
 	head, err := readAuditHead(tx)
 	if err != nil {
-		return err
+		return record.Position{}, err
 	}
 	line.At, line.Position = now, head.Next(now, tail)
 	if err := tx.Set(record.NewKey(record.TagAudit).Position(line.Position), encodeAudit(line), time.Time{}); err != nil {
-		return err
+		return record.Position{}, err
 	}
 	e := record.NewEncoder(auditRecord).Position(line.Position)
-	return tx.Set(record.MetaKey(auditHeadName), e.B, time.Time{})
+	return line.Position, tx.Set(record.MetaKey(auditHeadName), e.B, time.Time{})
 }
 
 const auditHeadName = "audit"

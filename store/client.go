@@ -54,7 +54,8 @@ type Client struct {
 	// zero if users are asked each time.
 	ConsentEpoch secret.ID
 
-	secrets []clientSecret
+	secrets          []clientSecret
+	importedRevision uint64 // the revision that an import wrote, or 0
 }
 
 const (
@@ -438,7 +439,7 @@ func encodeClient(c Client) []byte {
 		e.Bool(s.isShort)
 		e.Time(s.createdAt)
 	}
-	return e.ID(c.ConsentEpoch).Str(c.Account).Uint(c.Revision).B
+	return e.ID(c.ConsentEpoch).Str(c.Account).Uint(c.Revision).Uint(c.importedRevision).B
 }
 
 func decodeClient(id string, v []byte) (Client, error) {
@@ -456,7 +457,7 @@ func decodeClient(id string, v []byte) (Client, error) {
 	for range min(n, clientSecretsMax) {
 		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), foreign: d.Str(), isShort: d.Bool(), createdAt: d.Time()})
 	}
-	c.ConsentEpoch, c.Account, c.Revision = d.ID(), d.Str(), d.Uint()
+	c.ConsentEpoch, c.Account, c.Revision, c.importedRevision = d.ID(), d.Str(), d.Uint(), d.Uint()
 	return c, d.Done()
 }
 

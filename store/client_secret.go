@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,14 @@ type clientSecret struct {
 	isShort   bool   // an import took a secret that is easy to guess
 	createdAt time.Time
 }
+
+// isSame reports whether two secrets are one.
+func (s clientSecret) isSame(other clientSecret) bool {
+	return s.hash.Equal(other.hash) && s.foreign == other.foreign
+}
+
+// text returns what is kept of the secret.
+func (s clientSecret) text() string { return hex.EncodeToString(s.hash[:]) + s.foreign }
 
 // AuthenticateClient returns the client if the presented secret is its own (RFC 6749
 // §2.3). A public client presents no secret. An unknown client, a wrong secret and a

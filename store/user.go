@@ -28,9 +28,10 @@ type User struct {
 	Revision   uint64 // rises with every change
 	Operator   bool   // may use the desk; gives no scope and reaches no token
 
-	password   string    // as the hasher verifies it, or "" before a first code is redeemed
-	importedOn time.Time // the day on which the hash of another system was imported; zero for ours
-	code       userCode
+	password         string    // as the hasher verifies it, or "" before a first code is redeemed
+	importedOn       time.Time // the day on which the hash of another system was imported; zero for ours
+	code             userCode
+	importedRevision uint64 // the revision that an import wrote, or 0
 
 	accountNow Account // the head of the account when the user was read; not in the record
 }
@@ -590,7 +591,7 @@ func writeUser(tx kv.Txn, was, u User) error {
 
 func encodeUser(u User) []byte {
 	e := record.NewEncoder(userRecord).Uint(u.Generation).Time(u.DisabledAt).Str(u.Username).Str(u.Canonical).
-		Str(u.Account).Str(u.password).Time(u.importedOn).Time(u.CreatedAt).Bool(u.Operator).Uint(u.Revision).Time(u.code.expiresAt)
+		Str(u.Account).Str(u.password).Time(u.importedOn).Time(u.CreatedAt).Bool(u.Operator).Uint(u.Revision).Uint(u.importedRevision).Time(u.code.expiresAt)
 	if !u.code.expiresAt.IsZero() {
 		e.Hash(u.code.hash).Uint(u.code.accountGeneration)
 	}
@@ -601,7 +602,7 @@ func decodeUser(id secret.ID, v []byte) (User, error) {
 	d := record.NewDecoder("user", userRecord, v)
 	u := decodeUserFields(&d, id)
 	u.Canonical, u.Account, u.password, u.importedOn, u.CreatedAt = d.Str(), d.Str(), d.Str(), d.Time(), d.Time()
-	u.Operator, u.Revision, u.code.expiresAt = d.Bool(), d.Uint(), d.Time()
+	u.Operator, u.Revision, u.importedRevision, u.code.expiresAt = d.Bool(), d.Uint(), d.Uint(), d.Time()
 	if !u.code.expiresAt.IsZero() {
 		u.code.hash, u.code.accountGeneration = d.Hash(), d.Uint()
 	}

@@ -213,13 +213,20 @@ func (ir *importRun) breakOff(code string, offset int64, description string) {
 
 // look reports progress when it is due.
 func (ir *importRun) look(lines int) {
+	if ir.isDue(lines) {
+		ir.write(ir.counts("progress"))
+		_ = ir.controller.Flush()
+	}
+}
+
+// isDue reports whether progress is to be reported, and notes that it is.
+func (ir *importRun) isDue(lines int) bool {
 	now := time.Now()
 	if now.Sub(ir.reportedAt) < progressEvery && lines-ir.reportedLines < progressLines {
-		return
+		return false
 	}
 	ir.reportedAt, ir.reportedLines = now, lines
-	ir.write(ir.counts("progress"))
-	_ = ir.controller.Flush()
+	return true
 }
 
 // ImportRefusal reports a refused line.

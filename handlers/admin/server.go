@@ -49,6 +49,7 @@ func (s *Server) Mount(r *web.Router) {
 	r.Get("/admin/events", s.listEvents)
 	r.On("POST", "/admin/events", s.recordEvent)
 	r.On("POST", "/admin/events/import", s.importEvents)
+	r.On("POST", "/admin/import", s.importLines)
 	r.Get("/admin/events/:id", s.findEvent)
 	r.Get("/admin/event-export", s.exportEvents) // under events/ it would collide with :id
 	r.On("POST", "/admin/event-purge", s.purgeEvents)

@@ -64,6 +64,9 @@ func createWebhook(c *webhookCall) error {
 	return c.answer(http.StatusCreated, WebhookEndpoint{Object: e.Object(), Secret: sec.Reveal(), Notices: notices})
 }
 
+// ParseWebhookURL returns the form of a URL that is stored. Errors: *target.Error.
+func (s *Server) ParseWebhookURL(text string) (string, error) { return s.webhookRules.ParseURL(text) }
+
 // judged returns the form of a URL that is stored.
 func (s *Server) judged(text string) (string, error) {
 	url, err := s.webhookRules.ParseURL(text)

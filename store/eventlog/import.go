@@ -22,12 +22,51 @@ type ImportOptions struct {
 	StrictTypes bool
 	// Begin is called in the first Update that records a line; nil calls nothing.
 	Begin func(kv.Txn) error
+	// Along is called at the end of each Update, which is the nth of those that run together and
+	// may run again, with what the import has recorded by then, and Done when it is committed. Nil
+	// calls nothing. Along may write two records and delete one.
+	Along func(tx kv.Txn, n int, recorded Recorded) error
+	Done  func(n int)
+	// Seen is what earlier dry runs have seen, of any account; nil is nothing.
+	Seen *Seen
+	// Differs reports a resource that exists with another object; nil reports none.
+	Differs func(line int, offset int64)
+}
+
+// Recorded counts what an import has recorded.
+type Recorded struct{ Events, Resources int }
+
+func (r Recorded) plus(s Recorded) Recorded {
+	return Recorded{r.Events + s.Events, r.Resources + s.Resources}
+}
+
+// All returns the number of lines.
+func (r Recorded) All() int { return r.Events + r.Resources }
+
+// ImportLine is a line of an import in which other lines are between those of the events.
+type ImportLine struct {
+	Number   int
+	Offset   int64
+	Text     []byte            // of an event, unless Resource is set
+	Resource *ImportedResource // a resource as it is
+}
+
+// ImportedResource is a resource as it is. It is recorded only if there is none of that name.
+type ImportedResource struct {
+	Kind, ID  string
+	Object    snapshot.Value // not of an arena
+	Action    string         // of its event
+	CreatedAt *int64         // of its event; nil is now
+	// Silent records no event. The object is kept as it is given; otherwise it is checked and
+	// completed as that of a PUT.
+	Silent bool
 }
 
 // ImportSummary counts the lines of an import so far.
 type ImportSummary struct {
 	Lines     int // read, including blank ones
 	Recorded  int
+	Resources int // of them, without events of their own lines
 	Unchanged int // recorded by an earlier run
 	Errors    int // rejected
 	Settled   int // the line up to which all of them are recorded, unchanged or rejected
@@ -43,6 +82,8 @@ type LineError struct {
 	Code   string
 	Param  string // the wrong member, or ""
 	Reason string // a clause without a full stop
+
+	OfResource bool // the line is no event
 }
 
 // ImportLineSizeMax is the size of a line in bytes.
@@ -72,8 +113,9 @@ type Importer struct {
 	batch     *importBatch   // being filled
 	waiting   []*importBatch // full
 	outcome   chan settled   // of the batches being committed; nil without any
-	seen      dryRun         // used by the commit only
+	seen      *Seen          // used by the commit only
 	begun     bool           // used by the commit only: Begin is done, or nothing
+	wrote     Recorded       // used by the commit only
 	arena     writerArena    // used by the commit only
 }
 
@@ -94,6 +136,7 @@ type importLine struct {
 	createdAt int64
 	removes   bool
 	snapshot  []byte
+	resource  *ImportedResource // of a line that is no event
 }
 
 // NewImporter returns an Importer for the account; the first recorded event creates it
@@ -103,7 +146,7 @@ func (l *Log) NewImporter(account string, o ImportOptions) (*Importer, error) {
 		return nil, err
 	}
 	o.StrictTypes = o.StrictTypes || l.strictTypes
-	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: l.newImportBatch(), seconds: newSeconds(account), begun: o.Begin == nil}
+	im := &Importer{types: map[string]*UnknownType{}, log: l, account: account, options: o, batch: l.newImportBatch(), seconds: newSeconds(account), begun: o.Begin == nil, seen: cmp.Or(o.Seen, &Seen{})}
 	return im, nil
 }
 
@@ -131,16 +174,26 @@ func (im *Importer) Stopped() bool { return im.stopped }
 // After the last line call Flush, unless Add returned an error or the import has
 // stopped.
 func (im *Importer) Add(ctx context.Context, line []byte, offset int64) ([]LineError, error) {
+	return im.AddLine(ctx, ImportLine{Number: im.summary.Lines + 1, Offset: offset, Text: line})
+}
+
+// AddLine is Add for a line with a number of its own.
+func (im *Importer) AddLine(ctx context.Context, line ImportLine) ([]LineError, error) {
 	refused, err := im.settle(false)
 	if err != nil || im.stopped {
 		return refused, err
 	}
-	im.summary.Lines++
-	if len(bytes.TrimSpace(line)) == 0 {
+	im.summary.Lines = line.Number
+	if line.Resource == nil && len(bytes.TrimSpace(line.Text)) == 0 {
 		return refused, nil
 	}
-	l := importLine{number: im.summary.Lines, offset: offset}
-	if err := im.parse(ctx, line, &l); err != nil {
+	l := importLine{number: line.Number, offset: line.Offset, resource: line.Resource}
+	if l.resource != nil {
+		err = im.parseResource(ctx, &l)
+	} else {
+		err = im.parse(ctx, line.Text, &l)
+	}
+	if err != nil {
 		if !isLineFault(err) {
 			more, unsettled := im.settle(true)
 			return append(refused, more...), cmp.Or(unsettled, fmt.Errorf("import events: %w", err))
@@ -205,7 +258,7 @@ func isLineFault(err error) bool {
 
 // lineError gives a rejection its code.
 func lineError(l *importLine, err error) *LineError {
-	le := &LineError{Line: l.number, Offset: l.offset, Code: "invalid_event", Reason: err.Error()}
+	le := &LineError{Line: l.number, Offset: l.offset, Code: "invalid_event", Reason: err.Error(), OfResource: l.resource != nil}
 	var bad *record.InvalidError
 	var doc *snapshot.Error
 	var conflict *conflictError

@@ -30,9 +30,10 @@ func (l *Log) newImportBatch() *importBatch {
 }
 
 // A batch must fit one Update, with a reserve for what it writes once (the account, the head,
-// that of the feed, its entry of backfill and two records of Begin) and for the longest keys.
+// that of the feed, its entry of backfill, two records of Begin and three of Along) and for the
+// longest keys.
 const (
-	batchWritesMax  = kv.UpdateWritesMax - 6
+	batchWritesMax  = kv.UpdateWritesMax - 9
 	batchBytesMax   = kv.UpdateBytesMax - 4<<10
 	lineWritesMax   = 7 + hourWrites           // log, type and resource lists; feed, foreign id, known type, resource; counts
 	lineKeysSizeMax = 1<<10 + feedEntrySizeMax // all keys and small records of one line
@@ -78,15 +79,17 @@ const batchesTogether = 3
 
 // settled is the outcome of batches.
 type settled struct {
-	recorded, unchanged int
-	last                int // line
-	refused             []LineError
-	stopped             bool
-	err                 error
-	panicked            any
+	recorded  Recorded
+	unchanged int
+	differs   []*importLine
+	last      int // line
+	refused   []LineError
+	stopped   bool
+	err       error
+	panicked  any
 }
 
-func (s settled) hasRecorded() bool { return s.recorded > 0 }
+func (s settled) hasRecorded() bool { return s.recorded.All() > 0 }
 
 // lastLine returns the number of the batch's last line. A batch that waits has one.
 func (b *importBatch) lastLine() int {
@@ -148,11 +151,15 @@ func (im *Importer) settle(wait bool) ([]LineError, error) {
 	if s.panicked != nil {
 		panic(s.panicked)
 	}
-	im.summary.Recorded += s.recorded
+	im.summary.Recorded += s.recorded.All()
+	im.summary.Resources += s.recorded.Resources
 	im.summary.Unchanged += s.unchanged
 	im.summary.Errors += len(s.refused)
 	im.summary.Settled = max(im.summary.Settled, s.last)
 	im.stopped = s.stopped
+	for _, l := range s.differs {
+		im.options.Differs(l.number, l.offset)
+	}
 	if s.err != nil {
 		return s.refused, fmt.Errorf("import events: %w", s.err)
 	}
@@ -173,7 +180,7 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 		return all
 	}
 	for i, b := range batches {
-		again := im.seen.addAll(b.lines, im.options.DryRun)
+		again := im.seen.addAll(im.account, b.lines, im.options.DryRun)
 		updates[i] = func(tx kv.Txn) (err error) {
 			each[i] = settled{}
 			if i > 0 && each[i-1].stopped {
@@ -181,10 +188,16 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 				return nil
 			}
 			changes[i], err = im.recordBatch(tx, i, b, again, &each[i])
-			if err != nil || each[i].recorded == 0 || im.begun || slices.ContainsFunc(each[:i], settled.hasRecorded) {
+			if err != nil || im.options.DryRun {
 				return err
 			}
-			return im.options.Begin(tx)
+			if each[i].hasRecorded() && !im.begun && !slices.ContainsFunc(each[:i], settled.hasRecorded) {
+				err = im.options.Begin(tx)
+			}
+			if err == nil && im.options.Along != nil {
+				err = im.options.Along(tx, i, recordedBy(im.wrote, each[:i+1]))
+			}
+			return err
 		}
 	}
 	for i, err := range im.update(ctx, updates) {
@@ -196,13 +209,25 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 			im.begun = true
 			im.log.committed(changes[i])
 		}
+		if err == nil && im.options.Done != nil {
+			im.options.Done(i)
+		}
+		im.wrote = im.wrote.plus(each[i].recorded)
 		all.last = batches[i].lastLine()
-		all.recorded += each[i].recorded
+		all.recorded = all.recorded.plus(each[i].recorded)
 		all.unchanged += each[i].unchanged
+		all.differs = append(all.differs, each[i].differs...)
 		all.refused = append(all.refused, each[i].refused...)
 		all.stopped = each[i].stopped
 	}
 	return all
+}
+
+func recordedBy(before Recorded, updates []settled) Recorded {
+	for _, s := range updates {
+		before = before.plus(s.recorded)
+	}
+	return before
 }
 
 // prefetchNames announces to a remote engine what the lines read wherever they are in
@@ -277,26 +302,33 @@ func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, again []repeat
 	im.seconds.begin(n, w.head)
 	b.prefetchEvents(tx, im.account, w.head)
 	for i := range b.lines {
-		fault, recorded, err := w.add(&b.lines[i])
+		l := &b.lines[i]
+		fault, recorded, err := w.add(l)
+		differs := l.resource != nil && !recorded && !w.isSame
 		if recorded && im.options.DryRun {
-			fault, recorded = again[i].fault, !again[i].unchanged
+			fault, recorded, differs = again[i].fault, !again[i].unchanged, again[i].differs
 		}
 		switch {
 		case err != nil:
 			return logChange{}, err
 		case fault != nil:
 			s.refused = append(s.refused, *fault)
+		case recorded && l.resource != nil:
+			s.recorded.Resources++
 		case recorded:
-			s.recorded++
+			s.recorded.Events++
 		default:
 			s.unchanged++
+		}
+		if differs && fault == nil && im.options.Differs != nil {
+			s.differs = append(s.differs, l)
 		}
 		if fault != nil && !im.goesOn() {
 			s.stopped = true
 			break
 		}
 	}
-	if s.recorded > 0 { // otherwise a typing error in the name would create an account
+	if s.hasRecorded() { // otherwise a typing error in the name would create an account
 		if err := im.log.ensureAccount(tx, im.account); err != nil {
 			return logChange{}, err
 		}
@@ -308,7 +340,7 @@ func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, again []repeat
 		return logChange{}, errDryRun
 	}
 	im.seconds.wrote(w.head)
-	c := logChange{owner: im.account, recorded: s.recorded, backfill: w.backfill}
+	c := logChange{owner: im.account, recorded: s.recorded.All(), backfill: w.backfill}
 	if c.backfill != nil {
 		c.raised = w.head.generation
 	}

@@ -1,12 +1,10 @@
 package eventlog
 
-import (
-	"crypto/sha256"
-	"strings"
-)
+import "crypto/sha256"
 
-// dryRun remembers the ids and digests of events in batches that were rolled back.
-type dryRun map[string][sha256.Size]byte
+// Seen remembers the ids and digests of events in batches that were rolled back, and the names
+// of resources. The zero Seen is ready to use.
+type Seen struct{ digests map[string][sha256.Size]byte }
 
 // dryRunMax bounds the memory of a dry run to about 128 MiB. Beyond it, only the real
 // run finds a duplicate id.
@@ -16,40 +14,56 @@ const dryRunMax = 1 << 20
 type repeated struct {
 	fault     *LineError
 	unchanged bool
+	differs   bool // of a resource: in its object
 }
 
 // addAll remembers the lines of a batch and reports which repeat an earlier one.
-func (d *dryRun) addAll(batch []importLine, dry bool) []repeated {
+func (d *Seen) addAll(account string, batch []importLine, dry bool) []repeated {
 	if !dry {
 		return nil
 	}
-	if *d == nil {
-		*d = dryRun{}
+	if d.digests == nil {
+		d.digests = map[string][sha256.Size]byte{}
 	}
 	again := make([]repeated, len(batch))
 	for i := range batch {
-		if l := &batch[i]; l.refused == nil && (l.native || l.foreign != "") {
-			again[i] = d.add(&batch[i])
+		switch l := &batch[i]; {
+		case l.refused != nil:
+		case l.resource != nil:
+			again[i] = d.addResource(account, l)
+		case l.native || l.foreign != "":
+			again[i] = d.add(account, l)
 		}
 	}
 	return again
 }
 
-func (d *dryRun) add(l *importLine) repeated {
+func (d *Seen) addResource(account string, l *importLine) repeated {
+	name := account + " " + l.kind + " " + l.draft.resource // no id has a space
+	says := sha256.Sum256(l.snapshot)
+	before, known := d.digests[name]
+	if !known && len(d.digests) < dryRunMax {
+		d.digests[name] = says
+	}
+	return repeated{unchanged: known, differs: known && before != says}
+}
+
+func (d *Seen) add(account string, l *importLine) repeated {
 	id := l.foreign
 	if id == "" {
 		id = l.position.String()
 	}
 	says := sha256.Sum256(l.draft.record(id, l.createdAt))
-	before, known := (*d)[id]
+	name := account + " " + id
+	before, known := d.digests[name]
 	switch {
 	case known && before == says:
 		return repeated{unchanged: true}
 	case known:
 		return repeated{fault: lineError(l, &conflictError{id})}
 	}
-	if len(*d) < dryRunMax {
-		(*d)[strings.Clone(id)] = says
+	if len(d.digests) < dryRunMax {
+		d.digests[name] = says
 	}
 	return repeated{}
 }

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -234,6 +235,34 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 		l.snapshot = nil
 	}
 	return im.identify(e, l)
+}
+
+// parseResource turns a resource into the event that made it, or into a line without one.
+func (im *Importer) parseResource(ctx context.Context, l *importLine) error {
+	r, now := l.resource, im.log.now()
+	e := &eventLine{CreatedAt: now.Unix(), NewEvent: NewEvent{Resource: r.ID, Type: r.Kind + "." + cmp.Or(r.Action, "created"), Object: r.Object}}
+	if r.Action == "deleted" {
+		return record.Invalid("action", "leave such resources out", "action must not be deleted: a resource that exists was not")
+	}
+	if r.CreatedAt != nil {
+		e.CreatedAt = *r.CreatedAt
+	}
+	if !r.Silent {
+		if err := im.log.rules.Check(r.Kind, r.ID, r.Object); err != nil {
+			return err
+		}
+		e.Object = im.log.rules.Complete(r.Kind, r.ID, r.Object, snapshot.ObjectOf(), time.Unix(e.CreatedAt, 0).UTC().Format(time.DateOnly))
+	}
+	if err := im.checkLine(ctx, e); err != nil {
+		return err
+	}
+	if err := im.draft(&e.NewEvent, l); err != nil {
+		return err
+	}
+	l.kind, l.createdAt = r.Kind, e.CreatedAt
+	l.digest = l.draft.digest(im.account, "", e.CreatedAt, &im.hashed)
+	l.position = record.NewPosition(e.CreatedAt*1000, 0, l.digest.tail())
+	return nil
 }
 
 // leaveLine copies the texts that outlive the line. As substrings they would keep the

@@ -8,6 +8,7 @@ import (
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
 )
 
 // eventWriter writes many events within one transaction. It reads the head, types and
@@ -22,7 +23,9 @@ type eventWriter struct {
 	before   record.Position
 	live     []record.Position // of the events recorded above the old head
 	seconds  *seconds
-	hoursMax int // whose counts may change
+	hoursMax int  // whose counts may change
+	isSame   bool // the resource of the line added last exists with that object
+	isMoved  bool // the head, by a resource without an event
 	*writerArena
 }
 
@@ -84,7 +87,11 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 		return lineError(l, tooOld(w.horizon, l.createdAt)), false, nil
 	}
 	known, err := w.isKnown(l)
-	if err == nil && !known {
+	switch {
+	case err != nil || known:
+	case l.resource != nil && l.resource.Silent:
+		w.setSilently(l)
+	default:
 		err = w.record(l)
 	}
 	if err != nil && isLineFault(err) {
@@ -96,6 +103,11 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 // isKnown reports whether a line is an event that is recorded. If it is not, it decides
 // the line's position. Errors: *InvalidError, *conflictError.
 func (w *eventWriter) isKnown(l *importLine) (bool, error) {
+	if l.resource != nil {
+		if exists, err := w.hasResource(l); exists || err != nil || l.resource.Silent {
+			return exists, err
+		}
+	}
 	id, position, has := l.position.String(), l.position, l.native
 	if l.foreign != "" {
 		id = l.foreign
@@ -188,6 +200,47 @@ func (w *eventWriter) count(l *importLine) error {
 	return known.add(l.placed, l.kind, w.older, w.hoursMax)
 }
 
+// hasResource reports whether a line's resource exists, and sets isSame.
+func (w *eventWriter) hasResource(l *importLine) (bool, error) {
+	rec, err := w.resource(l)
+	if err != nil || !rec.exists() {
+		return false, err
+	}
+	found, err := snapshot.Parse(rec.json, snapshot.DepthMax)
+	if err != nil {
+		return false, fmt.Errorf("%w: resource record: %w", record.ErrCorrupt, err)
+	}
+	given, err := snapshot.Parse(l.snapshot, snapshot.DepthMax)
+	if err == nil && !l.resource.Silent { // what the line leaves out is as it was
+		given = w.log.rules.Complete(l.kind, l.draft.resource, l.resource.Object, found, "")
+	}
+	w.isSame = found.Equal(given)
+	return true, err
+}
+
+// resource returns the resource of a line as it stands in the transaction.
+func (w *eventWriter) resource(l *importLine) (*writtenResource, error) {
+	name := [2]string{l.kind, l.draft.resource}
+	if rec := w.resources[name]; rec != nil {
+		return rec, nil
+	}
+	found, err := readResource(w.tx, w.owner, l.kind, l.draft.resource)
+	if err != nil {
+		return nil, err
+	}
+	rec := &writtenResource{resourceRecord: found}
+	w.resources[name] = rec
+	return rec, nil
+}
+
+// setSilently sets the resource of a line without an event. Its position is that of an event of
+// which none exists.
+func (w *eventWriter) setSilently(l *importLine) {
+	w.head.last, w.isMoved = w.head.last.Next(w.log.now(), l.digest.tail()), true
+	rec := w.resources[[2]string{l.kind, l.draft.resource}] // isKnown has read it
+	rec.resourceRecord, rec.changed = resourceRecord{last: w.head.last, json: l.snapshot}, true
+}
+
 // setResource sets the resource to the event's snapshot, unless a later event about it
 // exists. In the store none can if the event is after the old head.
 func (w *eventWriter) setResource(l *importLine) error {
@@ -236,7 +289,7 @@ func (w *eventWriter) finish() error {
 	if err := w.older.apply(w.tx, w.owner, allAccounts); err != nil {
 		return err
 	}
-	if len(w.types) == 0 {
+	if len(w.types) == 0 && !w.isMoved {
 		return nil // nothing was recorded
 	}
 	slices.SortFunc(w.live, record.Position.Compare)

@@ -111,7 +111,7 @@ type (
 	}
 	// Webhook is a webhook endpoint.
 	Webhook struct {
-		ID          string   `json:"id,omitempty" does:"we_ and 26 characters, as exported; generated if missing"`
+		ID          string   `json:"id,omitempty" does:"wep_ and 26 characters, as exported; generated if missing"`
 		URL         string   `json:"url" does:"required"`
 		Account     string   `json:"account" does:"default if missing" dev:"the first account if missing"`
 		Types       []string `json:"types" does:"such as customer.*; all if missing"`

@@ -139,6 +139,16 @@ func Fixture(text string) (Token, bool) {
 	return tokenOf(text), true
 }
 
+// IsShort reports whether a secret that another system made could be guessed: one below 20
+// characters or with fewer than 8 different ones.
+func IsShort(text string) bool {
+	different := map[rune]bool{}
+	for _, r := range text {
+		different[r] = true
+	}
+	return utf8.RuneCountInString(text) < 20 || len(different) < 8
+}
+
 // Reveal returns the token's text, for the one response that carries it.
 func (t Token) Reveal() string {
 	if t.text == nil {
