@@ -9,7 +9,7 @@ var auditMutants = []mutant{
 	},
 	{
 		name: "audit_position_after_the_last", breaks: "a reader of the audit record misses no line",
-		under: "store", fn: "appendAudit", old: "head.Next(now, tail)", new: "record.NewPosition(max(now.UnixMilli(), head.Millis()-1), 0, tail)",
+		under: "store", fn: "appendAuditAt", old: "head.Next(now, tail)", new: "record.NewPosition(max(now.UnixMilli(), head.Millis()-1), 0, tail)",
 		tests: []string{"TestTheAuditRecordIsAFeed"},
 	},
 	{

@@ -109,8 +109,10 @@ func (s *Server) importLines(w http.ResponseWriter, r *http.Request) error {
 	o.Report, o.ParseURL = run.report, s.api.ParseWebhookURL
 	run.importer = s.site.Store.NewImport(r.Context(), o)
 	run.run(r.Context(), r.Body)
-	if err := s.site.Store.MeasureHashes(context.WithoutCancel(r.Context())); err != nil {
-		web.Note(r.Context(), slog.String("err", err.Error()))
+	if len(run.importer.Summary().Hashes) > 0 && !o.DryRun {
+		if err := s.site.Store.MeasureHashes(context.WithoutCancel(r.Context())); err != nil {
+			web.Note(r.Context(), slog.String("err", err.Error()))
+		}
 	}
 	if run.importer.Stopped() || run.broken > 0 {
 		_ = controller.Flush()
