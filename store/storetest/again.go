@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,19 +15,20 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-// Again runs those tests of the package again that state a promise of a section, such as
-// "Platform", each time in a process whose stores are on one of the engines of [EnvEngine].
-// It is skipped under -short, and in these processes.
-func Again(t *testing.T, section string, engines ...string) {
+// Again runs those tests of the package again that state a promise of the sections of a
+// regular expression, each time in a process whose stores are on one of the engines of
+// [EnvEngine]. It is skipped under -short, and in these processes, which run with -short: what
+// brings an engine of its own has run on it.
+func Again(t *testing.T, sections string, engines ...string) {
 	t.Helper()
 	if os.Getenv(EnvEngine) != "" {
 		t.Skip("the stores of this process are on another engine already")
 	}
 	must.SkipInShort(t)
-	names := promising(t, section)
+	names := promising(t, regexp.MustCompile(`Promise \((?:`+sections+`)\b`))
 	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) {
-			again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^("+strings.Join(names, "|")+")$")
+			again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.short", "-test.run=^("+strings.Join(names, "|")+")$")
 			again.Env = append(os.Environ(), EnvEngine+"="+engine)
 			if engine != "badger" {
 				again.Env = append(again.Env, pgtest.EnvDSN+"="+pgtest.Start(t))
@@ -44,20 +46,20 @@ func Again(t *testing.T, section string, engines ...string) {
 	}
 }
 
-// promising returns the tests in the working directory that state a promise of the section,
-// but for the one that runs them.
-func promising(t *testing.T, section string) (names []string) {
+// promising returns the tests in the working directory that state a promise, but for the one
+// that runs them.
+func promising(t *testing.T, promise *regexp.Regexp) (names []string) {
 	t.Helper()
 	for _, path := range must.Get(filepath.Glob("*_test.go"))(t) {
 		file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution))(t)
 		for _, d := range file.Decls {
-			if f, is := d.(*ast.FuncDecl); is && f.Name.Name != t.Name() && strings.Contains(f.Doc.Text(), "Promise ("+section+" ") {
+			if f, is := d.(*ast.FuncDecl); is && f.Name.Name != t.Name() && promise.MatchString(f.Doc.Text()) {
 				names = append(names, f.Name.Name)
 			}
 		}
 	}
 	if len(names) == 0 {
-		t.Fatalf("no test states a promise of %s", section)
+		t.Fatalf("no test matches %s", promise)
 	}
 	return names
 }
