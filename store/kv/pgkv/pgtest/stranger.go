@@ -13,6 +13,7 @@ import (
 type Stranger struct {
 	PID  uint32
 	conn *pgx.Conn
+	dsn  string // by which its end is seen
 }
 
 // Stranger creates the role, if need be, and connects it to a database until the test ends.
@@ -32,7 +33,7 @@ func (s *Server) Stranger(t testing.TB, dsn, role, application string) *Stranger
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &Stranger{PID: conn.PgConn().PID(), conn: conn}
+	return &Stranger{PID: conn.PgConn().PID(), conn: conn, dsn: dsn}
 }
 
 // Exec runs a statement.
@@ -58,5 +59,18 @@ func (s *Stranger) Heard(t testing.TB, d time.Duration) (payloads []string) {
 	}
 }
 
-// Close ends the session.
-func (s *Stranger) Close() { _ = s.conn.Close(context.Background()) }
+// Close ends the session, and waits until its locks are free: the server gives them up some
+// time after the connection is closed.
+func (s *Stranger) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_ = s.conn.Close(ctx)
+	look, err := pgx.Connect(ctx, s.dsn)
+	if err != nil {
+		return // the server is gone, and the session with it
+	}
+	defer look.Close(ctx)
+	for lives := true; lives && err == nil; time.Sleep(time.Millisecond) {
+		err = look.QueryRow(ctx, "select exists (select from pg_stat_activity where pid = $1)", int64(s.PID)).Scan(&lives)
+	}
+}
