@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"tollhouse/handlers/dev"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/moving"
 	"tollhouse/store/storetest/must"
 )
 
@@ -27,8 +29,8 @@ func TestTestingPageHasEveryMember(t *testing.T) {
 	page := filepath.Join("..", "..", "docs", "testing.md")
 	text := string(must.Get(os.ReadFile(page))(t))
 	for head, rows := range map[string]string{
-		"| line | member | |\n|---|---|---|\n": memberRows(t, "client", seedClient{}) + memberRows(t, "user", seedUser{}) + memberRows(t, "account", seedAccount{}) +
-			memberRows(t, "resource", seedResource{}) + eventRow() + memberRows(t, "webhook", seedWebhook{}) + "| `token` | | those of `/_dev/tokens`, above |\n",
+		"| line | member | |\n|---|---|---|\n": memberRows(t, "client", moving.Client{}) + memberRows(t, "user", moving.User{}) + memberRows(t, "account", moving.Account{}) +
+			memberRows(t, "resource", moving.Resource{}) + eventRow() + memberRows(t, "webhook", moving.Webhook{}) + "| `token` | | those of `/_dev/tokens`, above |\n",
 		"| member | of `/_dev/tokens` |\n|---|---|\n": strings.ReplaceAll(memberRows(t, "", dev.Token{}), "| `` ", ""),
 	} {
 		found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(head) + `(\|.*\n)*`).FindString(text)
@@ -48,11 +50,11 @@ func TestTestingPageHasEveryMember(t *testing.T) {
 func memberRows(t *testing.T, line string, of any) string {
 	var b strings.Builder
 	for field := range reflect.TypeOf(of).Fields() {
-		name := field.Tag.Get("json")
-		if name == "" {
+		name := moving.MemberName(field)
+		does := cmp.Or(field.Tag.Get("dev"), field.Tag.Get("does"))
+		if does == "-" {
 			continue
 		}
-		does := field.Tag.Get("does")
 		if does == "" {
 			t.Errorf("the member %s of a %s says nothing about itself", name, line)
 		}

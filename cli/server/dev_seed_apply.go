@@ -12,6 +12,7 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/eventlog"
+	"tollhouse/store/moving"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
@@ -38,41 +39,42 @@ func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source,
 	if len(s.users)+len(s.accounts)+len(s.events)+len(s.webhooks) == 0 {
 		shown.Account = ""
 	} else if len(s.users) > 0 {
-		shown.Account = s.users[0].accountID()
+		shown.Account = accountOf(s.users[0].of)
 	}
 	return &shown, nil
 }
 
 func (w *seeder) run(ctx context.Context) error {
-	for _, a := range w.accounts {
-		if _, err := w.to.CreateAccount(ctx, a.ID, a.Name); err != nil {
-			return storeError(a.line, "account", a.ID, err)
+	for _, l := range w.accounts {
+		a := l.of
+		_, err := w.to.CreateAccount(ctx, a.ID, a.Name)
+		if err == nil && a.Disabled {
+			_, err = w.to.DisableAccount(ctx, a.ID)
 		}
-		w.made[a.line] = map[string]any{"account": a}
-	}
-	for _, c := range w.clients {
-		id, sec, err := c.create(ctx, w.to, w.random)
 		if err != nil {
-			return storeError(c.line, "client", c.ClientID, err)
+			return storeError(l.line, "account", a.ID, err)
 		}
-		c.ClientID, c.ClientSecret = id, sec.Reveal()
-		w.made[c.line] = map[string]any{"client": c}
+		w.made[l.line] = map[string]any{"account": a}
+	}
+	for _, l := range w.clients {
+		c, err := w.createClient(ctx, *l.of)
+		if err != nil {
+			return storeError(l.line, "client", c.ClientID, err)
+		}
+		w.made[l.line] = map[string]any{"client": c}
 		if !w.byTest {
 			w.showClient(c)
 		}
 	}
-	for i, u := range w.users {
-		u.Account = u.accountID()
-		_, err := w.to.CreateFixtureUser(ctx, store.UserSpec{Username: u.Username, Account: u.Account, Password: u.Password, Operator: u.Operator})
-		if err == nil && u.Disabled {
-			_, err = w.to.DisableUser(ctx, u.Username)
+	for i, l := range w.users {
+		u := *l.of
+		u.Account = accountOf(l.of)
+		if err := w.createUser(ctx, u); err != nil {
+			return storeError(l.line, "user", u.Username, err)
 		}
-		if err != nil {
-			return storeError(u.line, "user", u.Username, err)
-		}
-		w.made[u.line] = map[string]any{"user": u}
+		w.made[l.line] = map[string]any{"user": u}
 		if i == 0 && !w.byTest {
-			w.demo.Username, w.demo.Password, w.demo.Operator = u.Username, u.Password, u.Operator && !u.Disabled
+			w.demo.Username, w.demo.Password, w.demo.Operator = u.Username, revealed(u.Password), u.Operator && !u.Disabled
 		}
 	}
 	record := w.importEvents
@@ -85,25 +87,86 @@ func (w *seeder) run(ctx context.Context) error {
 	if err := w.createWebhooks(ctx); err != nil {
 		return err
 	}
-	for _, t := range w.tokens {
-		answer, err := t.Issue(ctx, w.to, &w.demo)
+	for _, l := range w.tokens {
+		answer, err := w.issue(ctx, l.of)
 		if err != nil {
 			param, text, exists := dev.Explain(err)
-			return &seedError{line: t.line, param: "token" + asMember(param), hint: "correct the token", exists: exists,
+			return &seedError{line: l.line, param: "token" + asMember(param), hint: "correct the token", exists: exists,
 				err: fmt.Errorf("token%s: %s", asMember(param), strings.TrimSuffix(text, "."))}
 		}
-		w.made[t.line] = map[string]any{"token": answer}
+		w.made[l.line] = map[string]any{"token": answer}
 	}
 	return nil
 }
 
+func revealed(s *moving.Secret) string {
+	if s == nil {
+		return ""
+	}
+	return string(*s)
+}
+
+// createUser creates a user with any password, with the hash of one, or with neither.
+func (w *seeder) createUser(ctx context.Context, u moving.User) error {
+	spec := store.UserSpec{Username: u.Username, Account: u.Account, Password: revealed(u.Password), Operator: u.Operator}
+	var err error
+	if u.PasswordHash.IsZero() {
+		_, err = w.to.CreateFixtureUser(ctx, spec)
+	} else {
+		err = w.createHashed(ctx, spec, u.PasswordHash)
+	}
+	if err == nil && u.Disabled {
+		_, err = w.to.DisableUser(ctx, u.Username)
+	}
+	return err
+}
+
+// createHashed creates a user with the password hash of another system, as an import does that
+// allows every kind.
+func (w *seeder) createHashed(ctx context.Context, spec store.UserSpec, hash moving.Hash) error {
+	v, err := snapshot.Parse(hash.JSON, 2)
+	if err == nil {
+		spec.Hash, err = secret.ParseForeign(v)
+	}
+	if err != nil {
+		return &record.InvalidError{Field: "password_hash", Reason: "password_hash " + err.Error(), Hint: "give a hash of a known kind, or the password"}
+	}
+	if spec.Hash, err = secret.NewQuickHasher().Wrap(ctx, secret.Caller{}, spec.Hash); err != nil {
+		return err
+	}
+	_, _, err = w.to.CreateUser(ctx, spec)
+	return err
+}
+
+// issue issues the tokens of a line. A seed may leave out the client and the user.
+func (w *seeder) issue(ctx context.Context, t *moving.Token) (dev.TokenAnswer, error) {
+	d := dev.Token{ClientID: orNil(t.ClientID), Username: orNil(t.Username), ExpiresIn: t.ExpiresIn, RefreshExpiresIn: t.RefreshExpiresIn, AccessToken: (*string)(t.AccessToken), RefreshToken: (*string)(t.RefreshToken)}
+	if t.Scope != nil {
+		d.Scope = *t.Scope
+	}
+	for at, in := range map[*int64]**int64{t.ExpiresAt: &d.ExpiresIn, t.RefreshExpiresAt: &d.RefreshExpiresIn} {
+		if at != nil {
+			left := *at - w.to.Now().Unix()
+			*in = &left
+		}
+	}
+	return d.Issue(ctx, w.to, &w.demo)
+}
+
+func orNil(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
 // showClient has the ready line show the first platform client, and the first other one.
-func (w *seeder) showClient(c seedClient) {
+func (w *seeder) showClient(c moving.Client) {
 	switch {
 	case c.Platform && w.demo.PlatformClientID == "":
-		w.demo.PlatformClientID, w.demo.PlatformSecret = c.ClientID, c.ClientSecret
+		w.demo.PlatformClientID, w.demo.PlatformSecret = c.ClientID, revealed(c.ClientSecret)
 	case !c.Platform && w.demo.ClientID == "":
-		w.demo.ClientID, w.demo.ClientSecret = c.ClientID, c.ClientSecret
+		w.demo.ClientID, w.demo.ClientSecret = c.ClientID, revealed(c.ClientSecret)
 		if len(c.RedirectURIs) > 0 {
 			w.demo.RedirectURI = c.RedirectURIs[0]
 		}
@@ -148,10 +211,7 @@ func (w *seeder) shownResource(wire []byte, kind string) (any, error) {
 		return nil, err
 	}
 	_, action, _ := strings.Cut(event.Type, ".")
-	return map[string]any{"resource": struct {
-		seedResource
-		Event string `json:"event"`
-	}{seedResource{kind, event.Resource, event.EventData.Object, event.Owner, &event.CreatedAt, action}, event.ID}}, nil
+	return map[string]any{"resource": moving.Resource{Kind: kind, ID: event.Resource, Object: event.EventData.Object, Account: event.Owner, CreatedAt: &event.CreatedAt, Action: action, Event: event.ID}}, nil
 }
 
 // refused is the error of an event's line.
@@ -166,31 +226,34 @@ func (e seedEvent) refused(bad *eventlog.LineError) error {
 	return lineError(e.line, e.kind+asMember(param), "correct the "+e.kind, "%s%s: %s", e.kind, asMember(param), bad.Reason)
 }
 
-func (c seedClient) create(ctx context.Context, to *store.Store, random secret.Source) (id string, sec secret.Token, err error) {
-	spec := store.ClientSpec{Name: c.Name, RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent, Account: c.Account, Platform: c.Platform}
-	if spec.Name == "" {
-		spec.Name = c.ClientID // screens always show a name
-	}
+// createClient creates a client with any secret, and returns its line with what was drawn.
+func (w *seeder) createClient(ctx context.Context, c moving.Client) (moving.Client, error) {
+	spec := store.ClientSpec{Name: cmp.Or(c.Name, c.ClientID), RedirectURIs: c.RedirectURIs, Grants: c.Grants, Scopes: c.Scopes, Public: c.Public, Introspect: c.Introspect, Consent: c.Consent, Account: c.Account, Platform: c.Platform} // screens always show a name
+	sec := secret.New(w.random, secret.ClientSecret)
 	switch {
-	case c.ClientSecret == "":
-		sec = secret.New(random, secret.ClientSecret)
+	case revealed(c.ClientSecret) == "":
 	case c.Public:
-		return "", sec, &record.InvalidError{Field: "client_secret", Reason: "a public client has no secret", Hint: "leave out client_secret, or public"}
+		return c, &record.InvalidError{Field: "client_secret", Reason: "a public client has no secret", Hint: "leave out client_secret, or public"}
 	default:
 		var ok bool
-		if sec, ok = secret.Fixture(c.ClientSecret); !ok {
-			return "", sec, &record.InvalidError{Field: "client_secret", Reason: fmt.Sprintf("a client secret has 1 to %d bytes without control characters", secret.FixtureSizeMax),
+		if sec, ok = secret.Fixture(revealed(c.ClientSecret)); !ok {
+			return c, &record.InvalidError{Field: "client_secret", Reason: fmt.Sprintf("a client secret has 1 to %d bytes without control characters", secret.FixtureSizeMax),
 				Hint: "leave it out to get a new one"}
 		}
 	}
-	made, err := to.CreateFixedClient(ctx, c.ClientID, sec, spec)
+	made, err := w.to.CreateFixedClient(ctx, c.ClientID, sec, spec)
 	if err == nil && c.Disabled {
-		_, err = to.DisableClient(ctx, made.ID)
+		_, err = w.to.DisableClient(ctx, made.ID)
 	}
-	if c.Public {
-		sec = secret.Token{}
+	if err != nil {
+		return c, err
 	}
-	return made.ID, sec, err
+	var shown moving.Secret
+	if !c.Public {
+		shown = moving.Secret(sec.Reveal())
+	}
+	c.ClientID, c.ClientSecret = made.ID, &shown
+	return c, nil
 }
 
 // importEvents imports the events of each owner in the order of the file.

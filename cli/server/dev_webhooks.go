@@ -9,26 +9,16 @@ import (
 	"tollhouse/cli/term"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
+	"tollhouse/store/moving"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/store/webhook"
 	"tollhouse/store/webhook/target"
 )
 
-// seedWebhook is an endpoint in a seed file.
-type seedWebhook struct {
-	URL         string   `json:"url" does:"required"`
-	Account     string   `json:"account" does:"the first account if missing"`
-	Types       []string `json:"types" does:"such as customer.*; all if missing"`
-	Secret      string   `json:"secret" does:"whsec_ and base64; generated if missing"`
-	Order       string   `json:"order" does:"strict or none; strict if missing"`
-	Description string   `json:"description" does:"free text"`
-	line        int
-}
-
-// create creates the endpoint, and its account if that does not exist. It gets the events
+// createWebhook creates an endpoint, and its account if that does not exist. It gets the events
 // that are recorded from now on.
-func (h seedWebhook) create(ctx context.Context, to *store.Store, rules *target.Rules) (webhook.Endpoint, secret.Token, error) {
+func createWebhook(ctx context.Context, to *store.Store, rules *target.Rules, h moving.Webhook) (webhook.Endpoint, secret.Token, error) {
 	url, err := rules.ParseURL(h.URL)
 	var refused *target.Error
 	if errors.As(err, &refused) {
@@ -38,9 +28,9 @@ func (h seedWebhook) create(ctx context.Context, to *store.Store, rules *target.
 		return webhook.Endpoint{}, secret.Token{}, err
 	}
 	var own secret.Token
-	if h.Secret != "" {
+	if revealed(h.Secret) != "" {
 		var ok bool
-		if own, ok = secret.ParseWebhookSecret(h.Secret); !ok {
+		if own, ok = secret.ParseWebhookSecret(revealed(h.Secret)); !ok {
 			return webhook.Endpoint{}, own, &record.InvalidError{Field: "secret", Reason: "a webhook secret is whsec_ and the base64 of 24 to 64 bytes", Hint: "leave it out to get a new one"}
 		}
 	}
@@ -53,7 +43,7 @@ func (h seedWebhook) create(ctx context.Context, to *store.Store, rules *target.
 }
 
 // nearTypes returns notices of types that look misspelled, which --strict-types refuses.
-func (h seedWebhook) nearTypes(ctx context.Context, in *store.Store) (notices []string, err error) {
+func nearTypes(ctx context.Context, in *store.Store, h moving.Webhook) (notices []string, err error) {
 	near, err := in.Events.NearTypes(ctx, h.Account, h.Types)
 	for _, n := range near {
 		notices = append(notices, n.String())
@@ -66,22 +56,23 @@ func (h seedWebhook) nearTypes(ctx context.Context, in *store.Store) (notices []
 
 // createWebhooks creates the endpoints of the file. The first is shown in the ready line.
 func (w *seeder) createWebhooks(ctx context.Context) error {
-	for i, h := range w.webhooks {
+	for i, l := range w.webhooks {
+		h := *l.of
 		h.Account = cmp.Or(h.Account, w.demo.Account)
-		notices, err := h.nearTypes(ctx, w.to)
+		notices, err := nearTypes(ctx, w.to, h)
 		if err != nil {
-			return storeError(h.line, "webhook", h.URL, err)
+			return storeError(l.line, "webhook", h.URL, err)
 		}
-		e, sec, err := h.create(ctx, w.to, w.rules)
+		e, sec, err := createWebhook(ctx, w.to, w.rules, h)
 		if err != nil {
-			return storeError(h.line, "webhook", h.URL, err)
+			return storeError(l.line, "webhook", h.URL, err)
 		}
-		h.URL, h.Types, h.Order, h.Secret = e.URL, e.Types, string(e.Order), sec.Reveal()
-		w.made[h.line] = map[string]any{"webhook": struct {
-			ID string `json:"id"`
-			seedWebhook
+		shown := moving.Secret(sec.Reveal())
+		h.ID, h.URL, h.Types, h.Order, h.Secret = e.ID, e.URL, e.Types, string(e.Order), &shown
+		w.made[l.line] = map[string]any{"webhook": struct {
+			moving.Webhook
 			Notices []string `json:"notices,omitempty"`
-		}{e.ID, h, notices}}
+		}{h, notices}}
 		if i == 0 && !w.byTest {
 			w.demo.WebhookEndpoint, w.demo.WebhookSecret = e.ID, sec.Reveal()
 		}
@@ -95,7 +86,7 @@ func (f devFlags) sendTo(ctx context.Context, s *store.Store, rules *target.Rule
 	if f.webhookTo == "" {
 		return nil
 	}
-	e, sec, err := seedWebhook{URL: f.webhookTo, Account: cmp.Or(shown.Account, demoAccount)}.create(ctx, s, rules)
+	e, sec, err := createWebhook(ctx, s, rules, moving.Webhook{URL: f.webhookTo, Account: cmp.Or(shown.Account, demoAccount)})
 	shownURL := term.MaskedURL(f.webhookTo) // a variable may have a password
 	var bad *record.InvalidError
 	switch {

@@ -177,8 +177,8 @@ func article(noun string) string {
 // Members returns the names of a record's members, which are not those of an event.
 func Members(of Record, isSeed bool) (names []string) {
 	for field := range reflect.TypeOf(of).Elem().Fields() {
-		if name := MemberName(field); isSeed || field.Tag.Get("only") == "" {
-			names = append(names, name)
+		if isSeed && field.Tag.Get("dev") != "-" || !isSeed && field.Tag.Get("only") == "" {
+			names = append(names, MemberName(field))
 		}
 	}
 	return names
