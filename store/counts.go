@@ -30,12 +30,7 @@ func (s *Store) Totals(ctx context.Context) (t Totals, err error) {
 		for tag, count := range map[byte]*int{
 			record.TagClient: &t.Clients, record.TagUser: &t.Users, record.TagAccount: &t.Accounts, record.TagResource: &t.Resources,
 		} {
-			*count = 0
-			keys := record.NewKey(tag).All()
-			keys.KeysOnly = true
-			for range r.Scan(keys) {
-				*count++
-			}
+			*count = countKeys(r, tag)
 		}
 		return nil
 	})
@@ -43,4 +38,22 @@ func (s *Store) Totals(ctx context.Context) (t Totals, err error) {
 		t.Events, err = s.Events.CountEvents(ctx)
 	}
 	return t, err
+}
+
+// CountUsers counts the users. It reads their keys.
+func (s *Store) CountUsers(ctx context.Context) (users int, err error) {
+	err = s.db.View(ctx, func(r kv.Reader) error {
+		users = countKeys(r, record.TagUser)
+		return nil
+	})
+	return users, err
+}
+
+func countKeys(r kv.Reader, tag byte) (n int) {
+	keys := record.NewKey(tag).All()
+	keys.KeysOnly = true
+	for range r.Scan(keys) {
+		n++
+	}
+	return n
 }

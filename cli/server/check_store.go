@@ -60,6 +60,7 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 	}
 	u.report(u.backup(ctx))
 	u.report(u.webhooks(ctx))
+	u.imported(ctx)
 	if deep {
 		u.deep(ctx)
 	}

@@ -39,6 +39,7 @@ func everySeries(t testing.TB, r *running) {
 		Refusal: "used_before", SignIn: web.SignInRight, Throttled: true,
 	})
 	r.metrics.hashed(time.Millisecond, time.Millisecond, false)
+	importHash(t, r.data().Store, "harriet")
 	r.certificates = openTestFiles(t, certify(t, time.Hour, "pay.example"), "pay.example")
 	r.checked.Store(&lastCheck{ended: time.Unix(1_790_000_000, 0), took: time.Second})
 }
@@ -74,6 +75,7 @@ func TestMetrics(t *testing.T) {
 			`tollhouse_sign_ins_total{outcome="right"} 1`,
 			`tollhouse_throttled_total 1`,
 			`tollhouse_password_hash_duration_seconds_count 1`,
+			`tollhouse_imported_hashes{kind="bcrypt-10",wrapped="false"} 1`,
 			fmt.Sprintf("tollhouse_events_recorded_total %d", demoEvents),
 			`tollhouse_events_live_readers 0`,
 			`tollhouse_ready 1`,

@@ -213,6 +213,9 @@ func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
 	c.WebhookRules = r.config.webhooks.Rules
 	c.Shared = r.presence != nil
+	if err := data.Store.MeasureHashes(context.Background()); err != nil {
+		r.log.Warn("imported password hashes not measured", "err", err) // the first refused sign-in tries again
+	}
 	data.Store.Ring().Begin(func() stats.Disk {
 		if r.presence != nil {
 			return stats.Disk{Used: uint64(r.presence.State().Size)}

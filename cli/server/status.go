@@ -50,6 +50,9 @@ func (r *running) status(ctx context.Context) admin.ServerStatus {
 	if c, err := countWebhooks(ctx, r.data().Store, &r.current.Load().waits); err == nil {
 		s.Webhooks = &c.WebhooksStatus
 	}
+	if found, err := importedStatus(ctx, r.data().Store); err == nil {
+		s.Imported = found
+	}
 	return s
 }
 
@@ -65,6 +68,9 @@ func StatusRows(s admin.ServerStatus, now time.Time) []term.Row {
 	}
 	if s.Webhooks != nil && s.Webhooks.Endpoints > 0 {
 		rows = append(rows, webhooksRow(*s.Webhooks))
+	}
+	if s.Imported != nil {
+		rows = append(rows, importedRow(*s.Imported, now))
 	}
 	if s.Database != nil {
 		return append(rows, DatabaseRows(*s.Database, now)...)

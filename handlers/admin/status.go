@@ -30,6 +30,8 @@ type ServerStatus struct {
 	Certificate *CertificateStatus `json:"certificate,omitempty"` // nil without TLS
 
 	Webhooks *WebhooksStatus `json:"webhooks,omitempty"` // nil if it cannot be read
+
+	Imported *ImportedStatus `json:"imported_hashes,omitempty"` // nil if there are none
 }
 
 // The states of a server, and of one finding.
@@ -85,6 +87,20 @@ type WebhooksStatus struct {
 	Held      bool `json:"held"`
 	// OldestUndelivered is the age of the oldest event that waits for an enabled endpoint.
 	OldestUndelivered int64 `json:"oldestUndeliveredSeconds"`
+}
+
+// ImportedStatus are the users who still have a password hash of another system.
+type ImportedStatus struct {
+	Users  uint64         `json:"users"`
+	Oldest int64          `json:"oldest"` // Unix seconds of the day of their import
+	Kinds  []ImportedKind `json:"kinds"`
+}
+
+// ImportedKind is how many of them have a hash of one kind.
+type ImportedKind struct {
+	Kind    string `json:"kind"`
+	Wrapped bool   `json:"wrapped"`
+	Users   uint64 `json:"users"`
 }
 
 // CheckStatus is the last search for damage at rest.
