@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -339,4 +341,95 @@ func TestTurnsForgetCallersThatLeft(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLargeTurns: the memory of 64 dear hashes must not be taken at the same time.
+//
+// Promise (Platform §10): of checks above 19 MiB one runs at a time, others one on each processor
+// beside it; all wait in one queue, two seconds at most
+func TestLargeTurns(t *testing.T) {
+	t.Parallel()
+	for name, isLarge := range map[string]func(i int) bool{
+		"all_large": func(int) bool { return true },
+		"mixed":     func(i int) bool { return i%2 == 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const processors, callers = 4, hashQueueMax
+				turns := newTurns(processors)
+				var running, large, mostRunning, mostLarge, busy, done atomic.Int32
+				began := time.Now()
+				var all sync.WaitGroup
+				for i := range callers {
+					all.Go(func() {
+						end, err := turns.take(t.Context(), Caller{Shares: []Share{{Key: fmt.Sprint(i)}}}, isLarge(i))
+						if waited := time.Since(began); errors.Is(err, ErrBusy) {
+							busy.Add(1)
+							if waited != hashWaitMax {
+								t.Errorf("one was refused after %v", waited)
+							}
+							return
+						}
+						must.Do(t, err)
+						if now := running.Add(1); now > mostRunning.Load() {
+							mostRunning.Store(now)
+						}
+						if isLarge(i) {
+							if now := large.Add(1); now > mostLarge.Load() {
+								mostLarge.Store(now)
+							}
+						}
+						time.Sleep(100 * time.Millisecond) // in synctest's time
+						if isLarge(i) {
+							large.Add(-1)
+						}
+						running.Add(-1)
+						done.Add(1)
+						end()
+					})
+				}
+				all.Wait()
+				want := int32(1)
+				if name == "mixed" {
+					want = processors
+				}
+				if mostLarge.Load() != 1 || mostRunning.Load() != want {
+					t.Errorf("%d large ones ran at the same time, and %d of all, want 1 and %d", mostLarge.Load(), mostRunning.Load(), want)
+				}
+				// 20 large ones fit two seconds; the small ones all do.
+				if least := int32(20); done.Load() < least || busy.Load()+done.Load() != callers {
+					t.Errorf("%d had a turn and %d were refused, want %d turns at least", done.Load(), busy.Load(), least)
+				}
+				if turns.free != processors || turns.large || turns.length() > 0 {
+					t.Errorf("afterwards %d turns are free, large %t, %d wait", turns.free, turns.large, turns.length())
+				}
+			})
+		})
+	}
+}
+
+// TestLargeTurnsLetOthersPass: a large one that must wait keeps nobody else from a free processor,
+// and has its turn when the other large one ends.
+func TestLargeTurnsLetOthersPass(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(2)
+	first := turns.enter(Caller{}, true)
+	second := turns.enter(Caller{}, true)
+	small := turns.enter(Caller{}, false)
+	if len(first.admitted) != 1 || len(second.admitted) != 0 || len(small.admitted) != 1 {
+		t.Fatal("the small one waits behind the large one")
+	}
+	turns.leave(small)
+	if len(second.admitted) != 0 {
+		t.Error("two large ones run")
+	}
+	turns.leave(first)
+	if len(second.admitted) != 1 {
+		t.Error("the second large one has no turn")
+	}
+	turns.leave(second)
+	if turns.free != 2 || turns.large {
+		t.Errorf("%d turns are free, large %t", turns.free, turns.large)
+	}
 }
