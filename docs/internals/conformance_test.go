@@ -83,6 +83,7 @@ const outline = `
 ## Moving in, and out
 ### Platform §9: one file
 ### Platform §10: passwords
+### Platform §11: clients
 ### Platform §12: tokens
 ### Platform §13: out again
 ### Platform §14: recipes
