@@ -100,36 +100,42 @@ type tokensOutcome struct {
 	cut       bool // a token was made that expires sooner than in the other system
 }
 
+// Why a line of tokens is refused because of what exists.
 var (
-	errUnknownClient = errors.New("the client does not exist")
-	errUnknownUser   = errors.New("the user does not exist")
+	errUnknownClient = &moving.Error{Code: "unknown_client", Param: "token.client_id", Reason: "the client does not exist", Hint: "put the line of the client before this one"}
+	errUnknownUser   = &moving.Error{Code: "unknown_user", Param: "token.username", Reason: "the user does not exist", Hint: "put the line of the user before this one"}
 	// errTextTaken means that a text is that of another family, or both are the same text.
-	errTextTaken = errors.New("another token has this text")
+	errTextTaken = &moving.Error{Code: importConflict, Param: "token", Reason: "a token of this line is one of another authorization, or of another client or user",
+		Hint: "leave out the line: tokens are imported once, and not changed"}
 )
 
 // importTokens makes a family with that id within tx. Errors: *InvalidError; errUnknownClient,
-// errUnknownUser; errTextTaken.
+// errUnknownUser, errTextTaken.
 func (s *Store) importTokens(tx kv.Txn, given ImportedTokens, id secret.ID) (o tokensOutcome, err error) {
 	l, err := given.lineage(tx)
 	if err != nil {
 		return tokensOutcome{}, err
 	}
 	now := s.Now()
-	f := s.newFamily(l, given.Scope, now, id)
-	f.imported = true
-	access, accessCut := given.Access.endsHere(now, importedAccessMax)
-	refresh, refreshCut := given.Refresh.endsHere(now, s.lives.RefreshToken)
-	if o.unchanged, err = given.areKnown(tx, f, now); err != nil || o.unchanged {
-		return o, err
+	access, refresh, o := s.endHere(given, now)
+	known, err := given.areKnown(tx, l, now)
+	switch {
+	case err != nil:
+		return tokensOutcome{}, err
+	case known:
+		return tokensOutcome{unchanged: true}, nil
+	case o.expired:
+		return o, nil
 	}
 	// Tokens of a disabled client, user or account would come alive when it is enabled.
-	_, err = readParties(tx, l)
-	if isDisabled := errors.Is(err, record.ErrDisabled); isDisabled || err == nil && access.IsZero() && refresh.IsZero() {
+	if _, err = readParties(tx, l); errors.Is(err, record.ErrDisabled) {
 		return tokensOutcome{expired: true}, nil
 	}
 	if err != nil {
 		return tokensOutcome{}, err
 	}
+	f := s.newFamily(l, given.Scope, now, id)
+	f.imported = true
 	if refresh.IsZero() {
 		f.expiresAt = access
 	}
@@ -145,7 +151,14 @@ func (s *Store) importTokens(tx kv.Txn, given ImportedTokens, id secret.ID) (o t
 	if err == nil && !refresh.IsZero() {
 		err = errors.Join(f.writeRefresh(tx, given.Refresh.Hash, refresh), keepText(tx, f, given.Refresh, now))
 	}
-	return tokensOutcome{cut: accessCut || refreshCut}, err
+	return o, err
+}
+
+// endHere returns when each token expires here, zero if it is not live.
+func (s *Store) endHere(given ImportedTokens, now time.Time) (access, refresh time.Time, o tokensOutcome) {
+	access, accessCut := given.Access.endsHere(now, importedAccessMax)
+	refresh, refreshCut := given.Refresh.endsHere(now, s.lives.RefreshToken)
+	return access, refresh, tokensOutcome{expired: access.IsZero() && refresh.IsZero(), cut: accessCut || refreshCut}
 }
 
 // writeAccess stores an access token that a new family begins with.
@@ -204,9 +217,9 @@ func (t ImportedToken) isEnded(now time.Time) bool {
 	return t.Hash.IsZero() || !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt)
 }
 
-// areKnown reports whether the tokens are those of one family of the client and user of f. One that
+// areKnown reports whether the tokens are those of one family of the client and user of l. One that
 // has ended need not be known. Errors: errTextTaken if only some are, or another family has one.
-func (given ImportedTokens) areKnown(r kv.Reader, f family, now time.Time) (known bool, err error) {
+func (given ImportedTokens) areKnown(r kv.Reader, l lineage, now time.Time) (known bool, err error) {
 	if !given.Access.Hash.IsZero() && given.Access.Hash.Equal(given.Refresh.Hash) {
 		return false, errTextTaken
 	}
@@ -222,7 +235,7 @@ func (given ImportedTokens) areKnown(r kv.Reader, f family, now time.Time) (know
 			isNew = isNew || !t.isEnded(now)
 		case err != nil:
 			return false, err
-		case text.party != f.party(), known && text != first:
+		case text.party != l.party(), known && text != first:
 			return false, errTextTaken
 		default:
 			known, first = true, text
