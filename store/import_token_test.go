@@ -53,9 +53,12 @@ func TestImportOfTokenLines(t *testing.T) {
 		token("books", "odile", `"access_token":"short"`),
 		token("books", "odile", `"access_token_sha512":"00"`),
 		`{"token":{"client_id":"books","access_token_sha256":"` + hash("nobody's") + `"}}`,
+		fmt.Sprintf(event, 3),
+		token("books", "odile", fmt.Sprintf(`"access_token_sha256":%q,"refresh_token_sha256":%q`, hash("never ends"), hash("second"))),
+		`{"client":{"client_id":"books","client_secret":"a secret of the old system, 1","redirect_uris":["https://books.example/cb"]}}`,
 	}
 	wantReports := []string{"14:conflict:token", "15:conflict:token", "20:unknown_client:token.client_id", "21:unknown_user:token.username",
-		"22:invalid_parameter:token.client_id", "23:invalid_parameter:token.access_token", "24:unknown_member:token.access_token_sha512", "25:invalid_parameter:token.username"}
+		"22:invalid_parameter:token.client_id", "23:invalid_parameter:token.access_token", "24:unknown_member:token.access_token_sha512", "25:invalid_parameter:token.username", "27:conflict:token"}
 	var sums []store.ImportSummary
 	for _, dry := range []bool{true, false} {
 		f := storetest.New(t)
@@ -64,7 +67,7 @@ func TestImportOfTokenLines(t *testing.T) {
 		if !reflect.DeepEqual(got.reports, wantReports) {
 			t.Errorf("dry %v: reports\n%s, want\n%s", dry, strings.Join(got.reports, "\n"), strings.Join(wantReports, "\n"))
 		}
-		if got.Created.Tokens != 3 || got.Unchanged != 2 || got.Expired != 3 || got.Cut != 1 {
+		if got.Created.Tokens != 3 || got.Unchanged != 3 || got.Expired != 3 || got.Cut != 1 {
 			t.Errorf("dry %v: %+v", dry, got.ImportSummary)
 		}
 		sums = append(sums, got.ImportSummary)
