@@ -29,7 +29,7 @@ func (h *house) importPair(t testing.TB, name string) pair {
 
 // Promise (Platform §12): its own client uses, introspects, revokes and refreshes an imported token as any
 // other, with any hint
-// Promise (Platform §16): an access text as refresh token, or an imported token by another client, is
+// Promise (Platform §8, §16): an access text as refresh token, or an imported token by another client, is
 // refused and nothing changes; a replay after the successor was used ends the family; no text is logged
 func TestImportedTokens(t *testing.T) {
 	h := parallelHouse(t)
