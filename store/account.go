@@ -307,7 +307,10 @@ func (e *AccountInUseError) Is(target error) bool { return target == record.ErrC
 // closed. It looks for them before, so that an account in use stays open, and again
 // after: one created since is seen, and one created later is refused.
 func (s *Store) beginErasing(ctx context.Context, id string, guards checks) (since time.Time, err error) {
-	err = s.mustBeUnused(ctx, id)
+	err = s.mayErase(ctx, id, guards)
+	if err == nil {
+		err = s.mustBeUnused(ctx, id)
+	}
 	if err == nil {
 		if since, err = s.setErasing(ctx, id, s.Now(), guards); err == nil {
 			err = s.mustBeUnused(ctx, id)
@@ -319,6 +322,24 @@ func (s *Store) beginErasing(ctx context.Context, id string, guards checks) (sin
 		err = errors.Join(err, openErr)
 	}
 	return since, err
+}
+
+// mayErase checks the guards before the account is searched: whoever names a version that is gone
+// learns that first. They count in setErasing.
+func (s *Store) mayErase(ctx context.Context, id string, guards checks) error {
+	if record.CheckAccountID(id) != nil {
+		return record.ErrNotFound
+	}
+	return s.db.View(ctx, func(r kv.Reader) error {
+		if err := guards.begin(r); err != nil {
+			return err
+		}
+		a, err := readAccount(r, id)
+		if err != nil {
+			return err
+		}
+		return guards.account(a)
+	})
 }
 
 // owned returns the key ranges of an account in the order of removal. Events go after

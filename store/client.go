@@ -135,7 +135,7 @@ func checkNewClientID(id string) error {
 }
 
 func checkClientID(id string) error {
-	if !isClientID(id) {
+	if !IsClientID(id) {
 		return record.Invalid("client_id", "use letters, digits and signs, without spaces", "a client id has 1 to %d visible ASCII characters and is not . or ..", ClientIDSizeMax)
 	}
 	return nil
@@ -208,7 +208,7 @@ func (s *Store) FindClient(ctx context.Context, id string) (Client, error) {
 }
 
 func (s *Store) findClient(ctx context.Context, id string) (c Client, err error) {
-	if !isClientID(id) {
+	if !IsClientID(id) {
 		return Client{}, record.ErrNotFound
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {
@@ -282,7 +282,7 @@ func (s *Store) disableClient(ctx context.Context, id, reason string, guards che
 // EnableClient enables a client again, without its old codes and tokens. Errors:
 // ErrNotFound, those of the guards.
 func (s *Store) EnableClient(ctx context.Context, id string, guards ...Guard) (c Client, err error) {
-	if !isClientID(id) {
+	if !IsClientID(id) {
 		return Client{}, fmt.Errorf("enable client: %w", record.ErrNotFound)
 	}
 	line := s.change(ctx, "client enabled")
@@ -335,7 +335,7 @@ func (cs checks) changeClient(tx kv.Txn, id string, line changeLine, change func
 // client's tokens or its right to have events pushed. It then disables the client's webhook
 // endpoints, for the reason that change returns.
 func (s *Store) endClient(ctx context.Context, id, reason string, guards checks, change func(kv.Txn, *Client) (webhook.Reason, error)) (c Client, err error) {
-	if !isClientID(id) {
+	if !IsClientID(id) {
 		return Client{}, fmt.Errorf("end client: %w", record.ErrNotFound)
 	}
 	bound, err := s.Webhooks.BoundTo(ctx, id)
@@ -395,9 +395,9 @@ func (s *Store) DeleteClient(ctx context.Context, id string, guards ...Guard) er
 	return nil
 }
 
-// isClientID reports whether id has the form of a client id. Others are refused before
+// IsClientID reports whether id has the form of a client id. Others are refused before
 // the store is read.
-func isClientID(id string) bool {
+func IsClientID(id string) bool {
 	if id == "" || len(id) > ClientIDSizeMax || id == "." || id == ".." {
 		return false
 	}

@@ -105,6 +105,12 @@ func (f family) shown(p parties) Family {
 // familyNamed is the inverse of familyName.
 func familyNamed(name string) (id [16]byte, ok bool) { return numberNamed(familyPrefix, name) }
 
+// IsFamilyID reports whether text has the form of a family's id.
+func IsFamilyID(text string) bool {
+	_, ok := familyNamed(text)
+	return ok
+}
+
 // numberNamed parses a name made of a prefix and a number.
 func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	text, ok := strings.CutPrefix(name, prefix)

@@ -91,7 +91,7 @@ func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole 
 // RevokeGranted revokes everything a user gave to a client: every token, every
 // unredeemed code and what is remembered, from the next request on. It is idempotent.
 func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID string) error {
-	if !isClientID(clientID) {
+	if !IsClientID(clientID) {
 		return nil
 	}
 	// First the webhook endpoints, also of authorizations that have expired. One that is

@@ -132,7 +132,7 @@ func deleteAccount(c *call) error {
 		return err
 	}
 	id := c.name("account")
-	takeTime(c.w)
+	c.takeTime()
 	if err := c.s.site.Store.DeleteAccount(c.ctx(), id, c.guard()); err != nil {
 		return c.accountProblem(err, id)
 	}

@@ -59,10 +59,25 @@ func NameIn(r *http.Request) (string, error) {
 // takeTime lifts the deadlines of a request whose work grows with the stored data,
 // such as a deletion. Only the operator can reach this socket. A command that opens the
 // store itself has no connection.
-func takeTime(w http.ResponseWriter) {
+func takeTime(w http.ResponseWriter) { takeUntil(w, time.Time{}) }
+
+// platformTimeMax is how long such a request of a platform client may take: a connection over the
+// network is not held for ever. A deletion that takes longer is repeated, and continues.
+const platformTimeMax = 10 * time.Minute
+
+// takeTime is takeTime for the caller.
+func (c *call) takeTime() {
+	if c.isMachine() {
+		takeTime(c.w)
+		return
+	}
+	takeUntil(c.w, time.Now().Add(platformTimeMax))
+}
+
+func takeUntil(w http.ResponseWriter, deadline time.Time) {
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Time{})
-	_ = c.SetWriteDeadline(time.Time{})
+	_ = c.SetReadDeadline(deadline)
+	_ = c.SetWriteDeadline(deadline)
 }
 
 // noteAdmin adds the object to the request's log line.

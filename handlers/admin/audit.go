@@ -97,7 +97,7 @@ func listAudit(c *call) error {
 	if err != nil {
 		return err
 	}
-	takeTime(c.w)
+	c.takeTime()
 	if q["after"] == latest {
 		newest, err := c.s.site.Store.SearchAudit(c.ctx(), store.AuditFilter{}, record.Position{}, 1)
 		if err != nil {

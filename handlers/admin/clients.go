@@ -102,6 +102,7 @@ var clientForms = []api.Form{
 		Members: append(slices.DeleteFunc(slices.Clone(clientSettings), func(m api.FormMember) bool { return m[0] == "public" }),
 			api.FormMember{"add_redirect_uris", "[]string", "Redirect URIs to add."}, api.FormMember{"remove_redirect_uris", "[]string", "Redirect URIs to remove."})},
 	{Name: "SecretRotation", Does: "How to rotate.", Closed: true, Example: `{"revoke_tokens":false}`, Members: []api.FormMember{
+		{"client_id", "string", "The id in the path, if it is repeated."},
 		{"revoke_tokens", "boolean", "Whether to end the previous secret, all tokens and their webhooks immediately.", `"default":false`},
 	}},
 	{Name: "RotatedSecret", Does: "The new secret.", Example: `{"client_id":"tollhouse_larkspur","client_secret":"tollcs_DemoClientSecretThatEverybodyKnows0000000003NHca9"}`, Members: []api.FormMember{
@@ -262,7 +263,7 @@ func revokeClient(c *call) error { return c.onClient(c.s.site.Store.RevokeClient
 // updateClient is PATCH /clients/:client_id. Redirect URIs are either replaced, or added and
 // removed.
 func updateClient(c *call) error {
-	m, err := c.read([]string{"name", "redirect_uris", "add_redirect_uris", "remove_redirect_uris", "grants", "scopes", "consent", "account"}, "introspect")
+	m, err := c.read([]string{"client_id", "name", "redirect_uris", "add_redirect_uris", "remove_redirect_uris", "grants", "scopes", "consent", "account"}, "introspect")
 	if err != nil {
 		return err
 	}
@@ -270,6 +271,7 @@ func updateClient(c *call) error {
 		Name: m.TextIf("name"), RedirectURIs: m.TextsIf("redirect_uris"), AddRedirectURIs: m.Texts("add_redirect_uris"), RemoveRedirectURIs: m.Texts("remove_redirect_uris"),
 		Grants: m.TextsIf("grants"), Scopes: m.TextsIf("scopes"), Introspect: m.FlagIf("introspect"), Consent: m.TextIf("consent"), Account: m.TextIf("account"),
 	}
+	m.MustBe("client_id", c.name("client_id"))
 	if err := m.Err(); err != nil {
 		return err
 	}
@@ -280,15 +282,15 @@ func updateClient(c *call) error {
 
 // rotateClientSecret is POST /clients/:client_id/rotate-secret.
 func rotateClientSecret(c *call) error {
-	m, err := c.read([]string{"revoke_tokens"})
+	m, err := c.read([]string{"client_id", "revoke_tokens"})
 	if err != nil {
 		return err
 	}
-	revoke := m.Flag("revoke_tokens")
+	id, revoke := c.name("client_id"), m.Flag("revoke_tokens")
+	m.MustBe("client_id", id)
 	if err := m.Err(); err != nil {
 		return err
 	}
-	id := c.name("client_id")
 	of, sec, err := c.s.site.Store.RotateClientSecret(c.ctx(), id, revoke, c.clientGuard())
 	if err != nil {
 		return c.clientProblem(err, id)
@@ -303,7 +305,7 @@ func deleteClient(c *call) error {
 		return err
 	}
 	id := c.name("client_id")
-	takeTime(c.w)
+	c.takeTime()
 	if err := c.s.site.Store.DeleteClient(c.ctx(), id, c.guard()); err != nil {
 		return c.clientProblem(err, id)
 	}

@@ -242,9 +242,26 @@ func (c *call) refused(err error) error {
 		delete(p.Extra, "hint")
 	}
 	if p.Code == "protected" || p.Code == "insufficient_scope" {
-		c.s.api.AuditRefused(c.ctx(), *c.by, p.Code)
+		c.s.api.AuditRefused(c.ctx(), *c.by, p.Code, c.object())
 	}
 	return p
+}
+
+// object is what the path names, as an audit line has it. What is no name of ours is left out.
+func (c *call) object() (of store.AuditLine) {
+	if id := c.name("account"); record.CheckAccountID(id) == nil {
+		of.AccountID = id
+	}
+	if id := c.name("user_id"); store.IsSubject(id) {
+		of.UserID = id
+	}
+	if id := c.name("client_id"); store.IsClientID(id) {
+		of.ClientID = id
+	}
+	if id := c.name("family_id"); store.IsFamilyID(id) {
+		of.FamilyID = id
+	}
+	return of
 }
 
 // PlatformRoutes returns the calls of platform clients, such as "GET /accounts/:account".

@@ -59,7 +59,7 @@ func (c *call) admit() error {
 		return err
 	}
 	c.by = &by
-	web.Note(c.ctx(), slog.String("client_id", by.ClientID), slog.String("user_id", by.UserID))
+	web.Note(c.ctx(), slog.String("actor_client_id", by.ClientID)) // client_id and the others are the object
 	web.NotePrincipal(c.ctx(), &by)
 	if len(c.r.Header.Values(web.AccountHeader)) > 0 {
 		return web.InvalidParameter(web.AccountHeader, "is not for these calls: name the account in the path, the query or the body.")

@@ -97,7 +97,7 @@ func listAuthorizations(c *call) error {
 	if err != nil {
 		return err
 	}
-	takeTime(c.w)
+	c.takeTime()
 	families, err := c.authorizations(q, limit+1)
 	if err != nil {
 		return err

@@ -361,7 +361,7 @@ func deleteUser(c *call) error {
 	if err != nil {
 		return err
 	}
-	takeTime(c.w)
+	c.takeTime()
 	if err := c.s.site.Store.DeleteUser(c.ctx(), id, c.guard()); err != nil {
 		return c.userProblem(err, id)
 	}

@@ -60,7 +60,7 @@ func (s *Server) authorize(r *http.Request, need store.Scope) (store.Principal, 
 	}
 	actsForAny := actsForAny(p)
 	if !actsForAny && asked.account != "" && asked.account != p.Account {
-		s.AuditRefused(r.Context(), p, "account_mismatch")
+		s.AuditRefused(r.Context(), p, "account_mismatch", store.AuditLine{})
 		return p, web.NewProblem(http.StatusForbidden, "account_mismatch", "The access token acts for another account than %s names.", web.AccountHeader).On(web.AccountHeader)
 	}
 	if err := allows(p, need); err != nil {

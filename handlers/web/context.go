@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,9 +84,17 @@ func NoteOperator(ctx context.Context, u store.User) {
 }
 
 // Note adds attributes to the request's log line: never secrets or free text of the caller.
+// One that has the key of an earlier one replaces it.
 func Note(ctx context.Context, attrs ...slog.Attr) {
 	f := FactsFrom(ctx)
-	f.Attrs = append(f.Attrs, attrs...)
+	for _, a := range attrs {
+		at := slices.IndexFunc(f.Attrs, func(had slog.Attr) bool { return had.Key == a.Key })
+		if at < 0 {
+			f.Attrs = append(f.Attrs, a)
+			continue
+		}
+		f.Attrs[at] = a
+	}
 }
 
 // PathParam returns the value of :name in the path.

@@ -17,7 +17,7 @@ const (
 var metadataName = regexp.MustCompile(metadataNamePattern)
 
 // checkMetadata checks the members of metadata in a body. Null members, which remove one in
-// a patch, do not count.
+// a patch, do not count, and may have any name: an import may have brought one that is refused now.
 func checkMetadata(v Value) error {
 	count := 0
 	for _, m := range v.members {
@@ -27,10 +27,10 @@ func checkMetadata(v Value) error {
 			of = path
 		}
 		switch {
-		case !metadataName.MatchString(m.Name):
-			return fault(InvalidField, metadata, "a name in metadata must have 1 to 40 characters, without [, ] and control characters")
 		case m.Value.kind == Null:
 			continue
+		case !metadataName.MatchString(m.Name):
+			return fault(InvalidField, metadata, "a name in metadata must have 1 to 40 characters, without [, ] and control characters")
 		case m.Value.kind == Number:
 			return fault(InvalidField, path, "%s must be a string, not a number; write it as a text, in quotation marks", of)
 		case m.Value.kind != String:
