@@ -164,7 +164,7 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 	if c.Public {
 		sec = secret.Token{}
 	} else {
-		c.secrets = []clientSecret{{hash: sec.Hash(), createdAt: s.Now()}}
+		c.secrets = []clientSecret{{hash: sec.Hash(), createdAt: s.Now(), lent: isPlatforms(ctx)}}
 	}
 	line := s.change(ctx, "client created")
 	err := guards.guarded(s.db).Update(ctx, func(tx kv.Txn) error {
@@ -239,7 +239,7 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next func(ClientSpec) (ClientSpec, error)) (Client, error) {
 	epoch := secret.NewID(nil)
 	return s.endClient(ctx, id, "client updated", guards, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
-		account, before := c.Account, c.Scope
+		before := *c
 		spec, err := next(c.spec())
 		if err != nil {
 			return "", err
@@ -247,11 +247,14 @@ func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next f
 		if err := c.apply(spec, epoch, false); err != nil {
 			return "", err
 		}
+		if err := before.mayBecome(*c); err != nil {
+			return "", err
+		}
 		if !c.Scope.Covers(scopePush) {
 			ends = webhook.ClientEnded
 		}
-		actsNoMore := c.Platform && before.Covers(ScopeAccountsAct) && !c.Scope.Covers(ScopeAccountsAct)
-		if account != "" && account != c.Account || actsNoMore {
+		actsNoMore := c.Platform && before.Scope.Covers(ScopeAccountsAct) && !c.Scope.Covers(ScopeAccountsAct)
+		if before.Account != "" && before.Account != c.Account || actsNoMore {
 			c.Generation++ // its tokens act for the account of before
 			ends = webhook.AuthorizationEnded
 		}
@@ -437,6 +440,7 @@ func encodeClient(c Client) []byte {
 		e.Hash(s.hash)
 		e.Str(s.foreign)
 		e.Bool(s.isShort)
+		e.Bool(s.lent)
 		e.Time(s.createdAt)
 	}
 	return e.ID(c.ConsentEpoch).Str(c.Account).Uint(c.Revision).Uint(c.importedRevision).B
@@ -455,7 +459,7 @@ func decodeClient(id string, v []byte) (Client, error) {
 		d.Fail("has more secrets than a client may have")
 	}
 	for range min(n, clientSecretsMax) {
-		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), foreign: d.Str(), isShort: d.Bool(), createdAt: d.Time()})
+		c.secrets = append(c.secrets, clientSecret{hash: d.Hash(), foreign: d.Str(), isShort: d.Bool(), lent: d.Bool(), createdAt: d.Time()})
 	}
 	c.ConsentEpoch, c.Account, c.Revision, c.importedRevision = d.ID(), d.Str(), d.Uint(), d.Uint()
 	return c, d.Done()

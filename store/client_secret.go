@@ -19,6 +19,7 @@ type clientSecret struct {
 	hash      secret.Hash
 	foreign   string // the hash of another system, until the secret is used; then hash is zero
 	isShort   bool   // an import took a secret that is easy to guess
+	lent      bool   // a platform client made it
 	createdAt time.Time
 }
 
@@ -69,6 +70,21 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string, ad
 		return Client{}, fmt.Errorf("authenticate client: %w", record.ErrMismatch)
 	}
 	return c, nil
+}
+
+// isProtected reports whether only the machine changes the client.
+func (c Client) isProtected() bool { return c.Introspect || c.Platform }
+
+// mayBecome refuses to give a client more than platform clients may give it while one knows a secret.
+func (c Client) mayBecome(next Client) error {
+	if c.isProtected() || !next.isProtected() || !slices.ContainsFunc(c.secrets, func(s clientSecret) bool { return s.lent }) {
+		return nil
+	}
+	field := "introspect"
+	if next.Platform {
+		field = "platform"
+	}
+	return record.Invalid(field, "give it another secret first: tollhouse client rotate-secret --revoke-tokens CLIENT", "a platform client made a secret of this client and may know it")
 }
 
 func (c Client) hasForeignSecret() bool {
@@ -146,7 +162,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool, 
 			kept, ends = nil, webhook.AuthorizationEnded
 			c.Generation++
 		}
-		c.secrets = append([]clientSecret{{hash: sec.Hash(), createdAt: s.Now()}}, kept...)
+		c.secrets = append([]clientSecret{{hash: sec.Hash(), createdAt: s.Now(), lent: isPlatforms(ctx)}}, kept...)
 		c.secrets = c.secrets[:min(len(c.secrets), clientSecretsMax)]
 		return ends, nil
 	})

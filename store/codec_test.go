@@ -35,7 +35,7 @@ func records() map[string]struct {
 			v, err := decodeUser(secret.ID{}, b)
 			return encodeUser(v), err
 		}},
-		"user with a code": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Revision: 2, code: userCode{secret.HashOf("c"), now, 300}}), func(b []byte) ([]byte, error) {
+		"user with a code": {encodeUser(User{Username: "Bob", Canonical: "bob", Account: "a", Revision: 2, lent: true, code: userCode{secret.HashOf("c"), now, 300, true}}), func(b []byte) ([]byte, error) {
 			v, err := decodeUser(secret.ID{}, b)
 			return encodeUser(v), err
 		}},
@@ -51,7 +51,7 @@ func records() map[string]struct {
 			v, err := decodeAudit(record.Position{}, b)
 			return encodeAudit(v), err
 		}},
-		"client": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/", ""}, Grants: allGrants, Scope: 5, Introspect: true, secrets: []clientSecret{{hash: secret.HashOf("x"), createdAt: now}, {foreign: "$2b$", isShort: true, createdAt: now}}}), func(b []byte) ([]byte, error) {
+		"client": {encodeClient(Client{Name: "n", RedirectURIs: []string{"https://a.example/", ""}, Grants: allGrants, Scope: 5, Introspect: true, secrets: []clientSecret{{hash: secret.HashOf("x"), createdAt: now}, {foreign: "$2b$", isShort: true, createdAt: now, lent: true}}}), func(b []byte) ([]byte, error) {
 			v, err := decodeClient("", b)
 			return encodeClient(v), err
 		}},

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -83,7 +84,7 @@ func (cs checks) user(u User) error {
 }
 
 func (cs checks) client(c Client) error {
-	if err := cs.check(c.Revision, c.Introspect || c.Platform); err != nil {
+	if err := cs.check(c.Revision, c.isProtected()); err != nil {
 		return err
 	}
 	return cs.becomes(c)
@@ -119,6 +120,16 @@ func (cs checks) wantKnownAccount() bool {
 		}
 	}
 	return false
+}
+
+// What a platform client made of a user or a client is known to it: a password, a code, a secret. Such a
+// thing is lent. It must not outlive a promotion, which would give the platform client what only the
+// machine gives.
+
+// isPlatforms reports whether what is done with ctx is done by a platform client.
+func isPlatforms(ctx context.Context) bool {
+	by, _ := ByOf(ctx)
+	return by.Actor.ClientID != ""
 }
 
 // laterOf returns what is still to be checked by the further transactions of a change. The

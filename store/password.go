@@ -35,6 +35,7 @@ func (s *Store) SetPassword(ctx context.Context, user, password string) (User, e
 	}
 	return s.endUser(ctx, user, "password set", nil, func(u *User) {
 		u.setPassword(hash)
+		u.lent = false
 		u.Generation++
 	})
 }

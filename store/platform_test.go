@@ -216,6 +216,89 @@ func TestWebhooksOfAPlatformClient(t *testing.T) {
 	}
 }
 
+// TestPromotionOfWhatAPlatformClientKnows: who may create users and clients must not become an operator
+// or introspect by a later promotion.
+//
+// Promise (Platform §3): a user whose password, or a client whose secret, a platform client may know is
+// promoted only with another one, at any server; a code that it made ends with the promotion
+func TestPromotionOfWhatAPlatformClientKnows(t *testing.T) {
+	f := newGrantIn(t, storetest.New(t))
+	machine := t.Context()
+	platform := store.WithActor(machine, store.Actor{ClientID: "tollhouse_platform"})
+	const password = "correct horse battery staple"
+	redeem := func(name string, code secret.Token) {
+		t.Helper()
+		must.Get(f.RedeemUserCode(machine, store.UserCodeUse{Username: name, Code: code, Password: password}))(t)
+	}
+	promoted := func(name string, want bool) {
+		t.Helper()
+		u, err := f.PromoteUser(machine, name)
+		var bad *record.InvalidError
+		if want && (err != nil || !u.Operator) || !want && (!errors.As(err, &bad) || bad.Hint == "") {
+			t.Errorf("PromoteUser(%s) = %v, want it done: %t", name, err, want)
+		}
+	}
+	made := func(ctx context.Context, name string, spec store.UserSpec) secret.Token {
+		t.Helper()
+		spec.Username, spec.Account = name, "acct_larkspur"
+		_, code, err := f.CreateUser(ctx, spec)
+		must.Do(t, err)
+		return code
+	}
+	made(platform, "typed", store.UserSpec{Password: password})
+	promoted("typed", false)
+	must.Get(f.SetPassword(machine, "typed", password))(t)
+	promoted("typed", true)
+	redeem("invited", made(platform, "invited", store.UserSpec{Code: true}))
+	promoted("invited", false)
+	_, code, err := f.CreateUserCode(machine, "invited", 0)
+	must.Do(t, err)
+	redeem("invited", code)
+	promoted("invited", true)
+	made(machine, "recovered", store.UserSpec{Password: password})
+	_, code, err = f.CreateUserCode(platform, "recovered", 0)
+	must.Do(t, err)
+	redeem("recovered", code)
+	promoted("recovered", false)
+	made(machine, "own", store.UserSpec{Password: password})
+	_, code, err = f.CreateUserCode(platform, "own", 0)
+	must.Do(t, err)
+	promoted("own", true)
+	_, err = f.RedeemUserCode(machine, store.UserCodeUse{Username: "own", Code: code, Password: password})
+	refused(t, "RedeemUserCode(of before the promotion)", err, record.ErrMismatch)
+
+	spec := store.ClientSpec{Name: "Larkspur", RedirectURIs: []string{storetest.CallbackURI}}
+	introspects := func(id string, want bool) {
+		t.Helper()
+		_, err := f.UpdateClient(machine, id, store.ClientChange{Introspect: new(true)})
+		var bad *record.InvalidError
+		if want && err != nil || !want && (!errors.As(err, &bad) || bad.Field != "introspect" || bad.Hint == "") {
+			t.Errorf("UpdateClient(introspect) = %v, want it done: %t", err, want)
+		}
+	}
+	byPlatform, _, err := f.CreateClient(platform, spec)
+	must.Do(t, err)
+	introspects(byPlatform.ID, false)
+	_, _, _, err = f.PutClient(machine, byPlatform.ID, store.ClientSpec{Name: "Larkspur", Scopes: []string{"audit:read"}, Platform: true, Grants: []string{"client_credentials"}})
+	if bad := (*record.InvalidError)(nil); !errors.As(err, &bad) || bad.Field != "platform" {
+		t.Errorf("PutClient(platform) = %v, want it refused", err)
+	}
+	_, _, err = f.RotateClientSecret(machine, byPlatform.ID, false)
+	must.Do(t, err)
+	introspects(byPlatform.ID, false) // the other still works
+	_, _, err = f.RotateClientSecret(machine, byPlatform.ID, true)
+	must.Do(t, err)
+	introspects(byPlatform.ID, true)
+	byMachine, _, err := f.CreateClient(machine, spec)
+	must.Do(t, err)
+	_, _, err = f.RotateClientSecret(platform, byMachine.ID, false)
+	must.Do(t, err)
+	introspects(byMachine.ID, false)
+	_, _, err = f.RotateClientSecret(machine, byMachine.ID, true)
+	must.Do(t, err)
+	introspects(byMachine.ID, true)
+}
+
 // Promise (Platform §2): to revoke an account ends the endpoints that tokens for it alone made, and not
 // those made with the header; to disable and enable it ends neither
 func TestWebhooksOfARevokedAccountByPlatformClients(t *testing.T) {

@@ -32,6 +32,7 @@ type User struct {
 	importedOn       time.Time // the day on which the hash of another system was imported; zero for ours
 	code             userCode
 	importedRevision uint64 // the revision that an import wrote, or 0
+	lent             bool   // a platform client may know the password
 
 	accountNow Account // the head of the account when the user was read; not in the record
 }
@@ -136,11 +137,12 @@ func (s *Store) createUser(ctx context.Context, spec UserSpec, fixture bool, gua
 	var code secret.Token
 	switch {
 	case spec.Code:
-		code, u.code, err = s.newUserCode(spec.CodeLifetime)
+		code, u.code, err = s.newUserCode(ctx, spec.CodeLifetime)
 	case spec.Hash.Text != "":
 		u.setImported(spec.Hash, s.Now())
 	case !spec.Waits:
 		u.password, err = s.hasher.Hash(ctx, spec.Caller, spec.Password)
+		u.lent = isPlatforms(ctx)
 	}
 	if err != nil {
 		return User{}, secret.Token{}, fmt.Errorf("create user: %w", err)
@@ -394,7 +396,8 @@ func (s *Store) RenameUser(ctx context.Context, user, name string, guards ...Gua
 	})
 }
 
-// PromoteUser makes a user an operator. It is idempotent. Errors: ErrNotFound.
+// PromoteUser makes a user an operator, unless a platform client may know the password. It is
+// idempotent. Errors: ErrNotFound, *InvalidError.
 func (s *Store) PromoteUser(ctx context.Context, user string) (User, error) {
 	return s.setOperator(ctx, user, "user promoted", true)
 }
@@ -407,6 +410,9 @@ func (s *Store) DemoteUser(ctx context.Context, user string) (User, error) {
 func (s *Store) setOperator(ctx context.Context, user, reason string, operator bool) (User, error) {
 	return s.changeUser(ctx, user, reason, nil, func(_ kv.Txn, u *User) error {
 		if operator && !u.Operator {
+			if u.lent {
+				return record.Invalid("username", "set another password first: tollhouse user passwd NAME, or tollhouse user code NAME", "a platform client created the user, or made a code for them, and may know the password")
+			}
 			u.code = userCode{} // who could have a code made for a user may not become an operator by it
 		}
 		u.Operator = operator
@@ -595,7 +601,7 @@ func encodeUser(u User) []byte {
 	if !u.code.expiresAt.IsZero() {
 		e.Hash(u.code.hash).Uint(u.code.accountGeneration)
 	}
-	return e.B
+	return e.Bool(u.lent).Bool(u.code.lent).B
 }
 
 func decodeUser(id secret.ID, v []byte) (User, error) {
@@ -606,6 +612,7 @@ func decodeUser(id secret.ID, v []byte) (User, error) {
 	if !u.code.expiresAt.IsZero() {
 		u.code.hash, u.code.accountGeneration = d.Hash(), d.Uint()
 	}
+	u.lent, u.code.lent = d.Bool(), d.Bool()
 	return u, d.Done()
 }
 

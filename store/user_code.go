@@ -37,6 +37,7 @@ type userCode struct {
 	hash              secret.Hash
 	expiresAt         time.Time
 	accountGeneration uint64
+	lent              bool // so is the password that it sets
 }
 
 // CodeEnds returns when the user's latest code expires; zero if it was redeemed or there was
@@ -47,7 +48,7 @@ func (u User) CodeEnds() time.Time { return u.code.expiresAt }
 // [UserCodeLifetime]. The password, if any, works until the code is redeemed. Errors:
 // *InvalidError, ErrNotFound, ErrDisabled, those of the guards.
 func (s *Store) CreateUserCode(ctx context.Context, user string, lifetime time.Duration, guards ...Guard) (User, secret.Token, error) {
-	code, kept, err := s.newUserCode(lifetime)
+	code, kept, err := s.newUserCode(ctx, lifetime)
 	if err != nil {
 		return User{}, secret.Token{}, err
 	}
@@ -64,13 +65,13 @@ func (s *Store) CreateUserCode(ctx context.Context, user string, lifetime time.D
 	return u, code, nil
 }
 
-func (s *Store) newUserCode(lifetime time.Duration) (secret.Token, userCode, error) {
+func (s *Store) newUserCode(ctx context.Context, lifetime time.Duration) (secret.Token, userCode, error) {
 	lifetime = cmp.Or(lifetime, UserCodeLifetime)
 	if lifetime < UserCodeLifetimeMin || lifetime > UserCodeLifetimeMax {
 		return secret.Token{}, userCode{}, record.Invalid("code_expires_in", "use 1h to 14d", "code_expires_in must be from 1 hour to 14 days")
 	}
 	code := secret.NewUserCode(s.random)
-	return code, userCode{hash: code.Hash(), expiresAt: s.Now().Add(lifetime)}, nil
+	return code, userCode{hash: code.Hash(), expiresAt: s.Now().Add(lifetime), lent: isPlatforms(ctx)}, nil
 }
 
 // UserCodeUse is a user's request to set a password by a code.
@@ -119,6 +120,7 @@ func (s *Store) RedeemUserCode(ctx context.Context, use UserCodeUse) (User, erro
 			return err
 		}
 		was := u
+		u.lent = u.code.lent
 		u.setPassword(hash)
 		u.Generation++
 		if err := errors.Join(saveUser(tx, was, &u, changeLine{}), u.endWebhooks(tx, n)); err != nil {
