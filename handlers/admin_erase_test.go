@@ -5,16 +5,25 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"tollhouse/handlers/web"
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
 )
 
-// deadlines is an answer that records whether its deadlines were lifted.
+// deadlines is an answer that records whether its deadlines were lifted, and until when.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	read, write bool
+	until       time.Time
 }
 
-func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t.IsZero(); return nil }
-func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t.IsZero(); return nil }
+func (d *deadlines) SetReadDeadline(t time.Time) error { d.read = t.IsZero(); return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.write, d.until = t.IsZero(), t
+	return nil
+}
 
 func TestErasingIsAnsweredHoweverLongItTakes(t *testing.T) {
 	a := parallelAPI(t)
@@ -27,6 +36,27 @@ func TestErasingIsAnsweredHoweverLongItTakes(t *testing.T) {
 		}
 		if !w.read || !w.write {
 			t.Errorf("DELETE %s keeps the deadlines of a short request", path)
+		}
+	}
+}
+
+// Promise (Platform §3): a deletion or a search by a platform client has ten minutes, not for ever
+func TestLongCallsOfPlatformClientsAreBounded(t *testing.T) {
+	a := parallelAPI(t)
+	a.User(t, "bob", "acct_a")
+	c, _ := a.Client(t, storetest.Platform("accounts:erase", "tokens:read", "audit:read"))
+	issued := must.Get(a.IssueForClient(t.Context(), store.By{}, c, "", c.Scope))(t)
+	for path, method := range map[string]string{"/users/" + a.UserID(t, "bob"): "DELETE", "/clients/" + a.client.ID: "DELETE", "/authorizations": "GET", "/audit": "GET"} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest(method, "http://127.0.0.1"+web.PlatformPath+path, nil)
+		r.RemoteAddr = "127.0.0.1:4000"
+		r.Header.Set("Authorization", "Bearer "+issued.AccessToken.Reveal())
+		a.server.Public().ServeHTTP(w, r)
+		if w.Code >= http.StatusBadRequest {
+			t.Fatalf("%s %s = %d %s", method, path, w.Code, w.Body)
+		}
+		if left := time.Until(w.until); left < time.Minute || left > 10*time.Minute {
+			t.Errorf("%s %s has %s, want more than a short request and at most ten minutes", method, path, left)
 		}
 	}
 }

@@ -574,3 +574,15 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+// Promise (Platform §7): a name in metadata that is refused now, and that an import brought, can be
+// removed by a PATCH with null
+func TestAnImportedNameInMetadataIsRemoved(t *testing.T) {
+	a := parallelAPI(t)
+	token := a.token(t, "bob", "acct_a", store.ScopeUnstated)
+	a.importLines(t, "acct_a", `{"type":"customer.created","resource":"c1","eventData":{"object":{"metadata":{"a[b]":"x","c":"y"}}},"createdAt":1773000001}`)
+	a.patch("/api/resources/customer/c1", token, `{"metadata":{"a[b]":"z"}}`).fault(t, http.StatusBadRequest, "invalid_field", "metadata")
+	if w := a.patch("/api/resources/customer/c1", token, `{"metadata":{"a[b]":null}}`); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"metadata":{"c":"y"}`) {
+		t.Errorf("PATCH null = %d %s", w.Code, w.Body)
+	}
+}

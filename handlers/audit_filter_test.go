@@ -171,8 +171,8 @@ func TestAuditSaysWhoDidItAndToWhat(t *testing.T) {
 // TestAuditOfActing: what a platform client does for an account has its name, and who names the
 // account of another is seen.
 //
-// Promise (Platform §4, §5): refusals by the platform API's rules are lines with the caller and the
-// code, 60 a minute for each client, and then numbers
+// Promise (Platform §4, §5): refusals by the platform API's rules are lines with the caller, the
+// object and the code, 60 a minute for each client, and then numbers
 func TestAuditOfActing(t *testing.T) {
 	h := parallelHouse(t)
 	p := actsForAll(t, h)
@@ -191,6 +191,8 @@ func TestAuditOfActing(t *testing.T) {
 			wantError(t, h.call(t, access, "GET", web.PlatformPath+"/accounts", ""), http.StatusForbidden, "insufficient_scope")
 		}
 		wantError(t, h.call(t, manages, "POST", web.PlatformPath+"/clients/"+other.client.ID+"/rotate-secret", ""), http.StatusForbidden, "protected")
+		wantError(t, h.call(t, manages, "POST", web.PlatformPath+"/users/"+h.user.Subject()+"/revoke", ""), http.StatusForbidden, "insufficient_scope")
+		wantError(t, h.call(t, manages, "DELETE", web.PlatformPath+"/clients/a%20b%00", ""), http.StatusForbidden, "insufficient_scope")
 		wantError(t, h.call(t, job, "GET", "/api/resources/customer", ""), http.StatusForbidden, "insufficient_scope")
 	})
 	var got [][4]string
@@ -201,7 +203,8 @@ func TestAuditOfActing(t *testing.T) {
 	}
 	if want := [][4]string{
 		{"account_mismatch", h.client.ID, h.client.ID, h.user.Subject()}, {"insufficient_scope", h.client.ID, h.client.ID, h.user.Subject()},
-		{"account_mismatch", p.client.ID}, {"insufficient_scope", p.client.ID}, {"protected", manager.client.ID},
+		{"account_mismatch", p.client.ID}, {"insufficient_scope", p.client.ID}, {"protected", manager.client.ID, other.client.ID},
+		{"insufficient_scope", manager.client.ID, "", h.user.Subject()}, {"insufficient_scope", manager.client.ID},
 	}; !slices.Equal(got, want) {
 		t.Errorf("the refusals are %q, want %q", got, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"tollhouse/handlers/admin"
@@ -131,6 +132,15 @@ func TestEachScopeAlone(t *testing.T) {
 			}
 		}
 	}
+	wantNoKeyTwice(t, h.log.String())
+	t.Run("the_log_has_the_caller_apart_from_the_object", func(t *testing.T) {
+		p := newPlatform(t, h, "clients:write")
+		wantStatus(t, h.call(t, p.access(t), "PATCH", "/api/platform/clients/"+refusedOn.client, `{"name":"Aster"}`), http.StatusOK)
+		line := lastLine(h.log.String(), `"route":"/api/platform/clients/:client_id"`)
+		if !strings.Contains(line, `"actor_client_id":"`+p.client.ID+`"`) || !strings.Contains(line, `"client_id":"`+refusedOn.client+`"`) {
+			t.Errorf("the log line is %s", line)
+		}
+	})
 	t.Run("every_call_is_tried", func(t *testing.T) {
 		var tried []string
 		for _, row := range platformScopes {
@@ -145,6 +155,104 @@ func TestEachScopeAlone(t *testing.T) {
 			t.Errorf("%d calls are tried, and there are %d", len(tried), len(routes))
 		}
 	})
+}
+
+// wantNoKeyTwice checks that no line of a log has a key twice: readers keep one of them.
+func wantNoKeyTwice(t *testing.T, log string) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		d, seen := json.NewDecoder(strings.NewReader(line)), map[string]bool{}
+		must.Get(d.Token())(t)
+		for d.More() {
+			key := must.Get(d.Token())(t).(string)
+			if seen[key] {
+				t.Errorf("%s has %s twice", line, key)
+			}
+			seen[key] = true
+			var value json.RawMessage
+			must.Do(t, d.Decode(&value))
+		}
+	}
+}
+
+// Promise (Platform §3): a name in the body that the path has too may be there if it is the same; else
+// 409 conflict
+func TestNamesOfThePathInTheBody(t *testing.T) {
+	h := parallelHouse(t)
+	_, access := managesAll(t, h)
+	on := newTargets(t, h, 1)
+	for _, tt := range []struct{ method, path, name, members string }{
+		{"PUT", "/accounts/" + on.account, "account", `,"name":"Aster"`},
+		{"PUT", "/clients/" + on.client, "client_id", `,"name":"Aster","redirect_uris":["https://app.example/cb"]`},
+		{"PATCH", "/clients/" + on.client, "client_id", `,"name":"Aster"`},
+		{"POST", "/clients/" + on.client + "/rotate-secret", "client_id", ``},
+	} {
+		for value, status := range map[string]int{on.account: http.StatusConflict, on.client: http.StatusConflict} {
+			if strings.Contains(tt.path, value) {
+				status = http.StatusOK
+			}
+			a := h.call(t, access, tt.method, web.PlatformPath+tt.path, `{"`+tt.name+`":"`+value+`"`+tt.members+`}`)
+			if wantStatus(t, a, status); status != http.StatusOK && members(t, a)["param"] != tt.name {
+				t.Errorf("%s %s: %s", tt.method, tt.path, a.body)
+			}
+		}
+	}
+}
+
+// TestDeskAndPlatformChangeOneUser is the race of an operator and a program: each of their changes is
+// made on what is there then.
+//
+// Promise (Platform §8, §16): the desk and the API change the same user at the same time: none of the
+// changes is lost, a condition holds in the change, and each has its line with who did it
+func TestDeskAndPlatformChangeOneUser(t *testing.T) {
+	h, b := deskHouse(t)
+	p := newPlatform(t, h, "users:write", "users:read")
+	access := p.access(t)
+	on := newTargets(t, h, 1)
+	path, page := "/api/platform/users/"+on.user, "/desk/users/"+on.user
+	tag := h.call(t, access, "GET", path, "").Header.Get("ETag")
+	action, fields := deskForm(t, b.get(t, page), "disable")
+	disable := func() {
+		if a := b.post(t, action, fields); strings.Contains(a.body, `data-do="sure"`) {
+			action, fields = deskForm(t, a, "sure")
+			wantStatus(t, b.post(t, action, fields), http.StatusSeeOther)
+		}
+	}
+	h.beforeTheChange(disable)
+	wantError(t, h.call(t, access, "PATCH", path, `{"username":"nora"}`, header("If-Match", tag)), http.StatusPreconditionFailed, "precondition_failed")
+	if u := must.Get(h.FindUserBySubject(t.Context(), on.user))(t); u.DisabledAt.IsZero() || u.Username == "nora" {
+		t.Errorf("the user is %+v, want them disabled and not renamed", u)
+	}
+	before := must.Get(h.FindUserBySubject(t.Context(), on.user))(t).Revision
+	const each = 20
+	lines := h.recorded(t, func() {
+		var all sync.WaitGroup
+		all.Go(func() {
+			for i := range each {
+				if a := h.call(t, access, "PATCH", path, fmt.Sprintf(`{"username":"nora%d"}`, i)); a.StatusCode != http.StatusOK {
+					t.Errorf("rename = %d %s", a.StatusCode, a.body)
+				}
+			}
+		})
+		for i := range each {
+			do := []string{"enable", "disable"}[i%2]
+			b.sent(t, page, do)
+		}
+		all.Wait()
+	})
+	u := must.Get(h.FindUserBySubject(t.Context(), on.user))(t)
+	if u.Revision != before+2*each || u.Username != fmt.Sprint("nora", each-1) || u.DisabledAt.IsZero() {
+		t.Errorf("after %d changes revision %d is %d: %+v", 2*each, before, u.Revision, u)
+	}
+	by := map[bool]int{}
+	for _, l := range lines {
+		if l.What == store.AuditAdmin && l.UserID == on.user {
+			by[l.Actor.ClientID == p.client.ID]++
+		}
+	}
+	if by[true] != each || by[false] != each {
+		t.Errorf("the lines are %v, want %d by each", by, each)
+	}
 }
 
 // Promise (Platform §3): a code for a user without a password needs users:write, for one with it
@@ -539,9 +647,7 @@ func TestPlatformVersionsAndRepeats(t *testing.T) {
 			t.Fatalf("%s has the ETag %q, want a strong one", path, tag)
 		}
 		wantError(t, send("POST", path+"/disable", "", header("If-Match", `"1x"`)), http.StatusPreconditionFailed, "precondition_failed")
-		if path != "/accounts/"+on.account { // which has users
-			wantError(t, send("DELETE", path, "", header("If-Match", `"1x"`)), http.StatusPreconditionFailed, "precondition_failed")
-		}
+		wantError(t, send("DELETE", path, "", header("If-Match", `"1x"`)), http.StatusPreconditionFailed, "precondition_failed")
 		disabled := send("POST", path+"/disable", "", header("If-Match", tag))
 		if disabled.StatusCode != http.StatusOK || disabled.Header.Get("ETag") == tag || send("GET", path, "").Header.Get("ETag") != disabled.Header.Get("ETag") {
 			t.Errorf("disable %s = %d %s, from %s", path, disabled.StatusCode, disabled.Header.Get("ETag"), tag)

@@ -100,6 +100,7 @@ var clientForms = []api.Form{
 		Members: append(always(clientSettings, "name"), api.FormMember{"client_id", "string", "The id in the path, if it is repeated."})},
 	{Name: "ClientPatch", Does: "Settings to change. Redirect URIs are either replaced, or added and removed.", Closed: true, Example: `{"add_redirect_uris":["https://app.example/cb2"]}`,
 		Members: append(slices.DeleteFunc(slices.Clone(clientSettings), func(m api.FormMember) bool { return m[0] == "public" }),
+			api.FormMember{"client_id", "string", "The id in the path, if it is repeated."},
 			api.FormMember{"add_redirect_uris", "[]string", "Redirect URIs to add."}, api.FormMember{"remove_redirect_uris", "[]string", "Redirect URIs to remove."})},
 	{Name: "SecretRotation", Does: "How to rotate.", Closed: true, Example: `{"revoke_tokens":false}`, Members: []api.FormMember{
 		{"client_id", "string", "The id in the path, if it is repeated."},
