@@ -19,7 +19,13 @@ func TestImportGuide(t *testing.T) {
 	t.Parallel()
 	bash := needTool(t, "bash")
 	needTool(t, "python3")
-	path := filepath.Join("..", "..", "docs", "import.md")
+	guideRuns(t, bash, "import.md", t.TempDir(), 4)
+}
+
+// guideRuns runs the commands of a page in a directory, and compares what they print with it. The
+// page shows at least so many steps.
+func guideRuns(t *testing.T, bash, page, dir string, stepsMin int) {
+	path := filepath.Join("..", "..", "docs", page)
 	text := must.Get(os.ReadFile(path))(t)
 	const between = "=== answer ==="
 	guide := guideSteps(string(text))
@@ -28,7 +34,6 @@ func TestImportGuide(t *testing.T) {
 	for _, step := range guide {
 		script.WriteString("{ :\n" + step.request + "} || true\necho '" + between + "'\n")
 	}
-	dir := t.TempDir()
 	answers := strings.Split(strings.ReplaceAll(shell(t, bash, dir, script.String()), dir, "/srv"), between)
 	for i, step := range guide {
 		got := strings.TrimSpace(answers[i])
@@ -37,11 +42,11 @@ func TestImportGuide(t *testing.T) {
 			continue
 		}
 		if want := strings.TrimSpace(step.answer); got != want {
-			t.Errorf("%s\nprints\n%s\nand docs/import.md says\n%s", step.request, got, want)
+			t.Errorf("%s\nprints\n%s\nand docs/%s says\n%s", step.request, got, page, want)
 		}
 	}
-	if len(guide) < 4 {
-		t.Errorf("docs/import.md shows %d steps, want one for each section", len(guide))
+	if len(guide) < stepsMin {
+		t.Errorf("docs/%s shows %d steps, want %d or more", page, len(guide), stepsMin)
 	}
 	if *updateGuide {
 		must.Do(t, os.WriteFile(path, text, 0o644))

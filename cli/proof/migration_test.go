@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/moving"
@@ -38,7 +40,7 @@ type migration struct {
 
 const migratedPassword = "correct horse battery" // everybody's
 
-// TestMigrationScripts runs each printed script on the system that it is for, by the command in its
+// TestMovingIn runs each printed script on the system that it is for, by the command in its
 // first comment. What it writes and what it leaves out are in want.txt.
 //
 // The databases are made by the real libraries where Debian has them: Doorkeeper 5.5 on Rails 6.1
@@ -51,7 +53,10 @@ const migratedPassword = "correct horse battery" // everybody's
 //
 // Promise (Platform §14): each script writes lines alone to its standard output, and what it left
 // out, and why, as counts to standard error, on a real small database or export of its system
-func TestMigrationScripts(t *testing.T) {
+//
+// Promise (Platform §14): for each of the five systems what its script writes is imported, people
+// sign in with their old passwords, an old token is refreshed where tokens move, and history is listed
+func TestMovingIn(t *testing.T) {
 	must.SkipInShort(t)
 	for _, m := range migrations() {
 		t.Run(m.name, func(t *testing.T) {
@@ -72,6 +77,7 @@ func TestMigrationScripts(t *testing.T) {
 			if want := must.Get(os.ReadFile(golden))(t); got.String() != string(want) {
 				t.Errorf("the script writes\n%s\nwant\n%s", &got, want)
 			}
+			m.moveIn(t, file)
 		})
 	}
 }
@@ -164,6 +170,104 @@ func (m migration) export(t *testing.T) (file string, left string) {
 	return filepath.Join(dir, "export.ndjson"), left
 }
 
+// migratedHistory is brought along: two events of one customer, and a customer without a history.
+const migratedHistory = `{"event":{"id":"po_1","owner":"default","type":"customer.created","resource":"cus_1","createdAt":%[1]d,"eventData":{"object":{"displayName":"Larkspur Tea Room"}}}}
+{"event":{"id":"po_2","owner":"default","type":"customer.updated","resource":"cus_1","createdAt":%[1]d,"eventData":{"object":{"displayName":"Larkspur"},"previousAttributes":{"displayName":"Larkspur Tea Room"}}}}
+{"resource":{"kind":"customer","id":"cus_2","object":{"displayName":"Dunmere Books"},"createdAt":%[1]d}}
+`
+
+// moveIn imports a file that a script wrote, with a history, and lives on with what moved.
+func (m migration) moveIn(t *testing.T, file string) {
+	lines := must.Get(os.ReadFile(file))(t)
+	lines = fmt.Appendf(lines, migratedHistory, time.Now().Add(-time.Hour).Unix())
+	must.Do(t, os.WriteFile(file, lines, 0o600))
+	data := filepath.Join(t.TempDir(), "data")
+	m.tryAll(t, file, lines)
+	for _, run := range []struct {
+		flags              []string
+		created, unchanged int
+	}{
+		{[]string{"--dry-run"}, bytes.Count(lines, []byte("\n")), 0},
+		{nil, bytes.Count(lines, []byte("\n")), 0},
+		{[]string{"--update"}, 0, bytes.Count(lines, []byte("\n"))}, // nothing changed between the runs
+	} {
+		var sum struct {
+			Created                    map[string]int
+			Unchanged, Updated, Errors int
+		}
+		decode(t, command(t, "", append([]string{"import", file, "--json", "--data", data}, run.flags...)...), &sum)
+		created := 0
+		for _, n := range sum.Created {
+			created += n
+		}
+		// What was hashed again cannot be compared, so --update hashes it once more.
+		if created != run.created || sum.Unchanged+sum.Updated != run.unchanged || sum.Errors != 0 {
+			t.Fatalf("import %q = %+v, want %d created and %d unchanged", run.flags, sum, run.created, run.unchanged)
+		}
+	}
+
+	s := startServe(t, data)
+	c, ctx := s.asClient(m.client), t.Context()
+	s.log.watchFor(migratedPassword)
+	if p, a, err := c.grant(ctx, "password", "username", m.username, "password", "another "+migratedPassword); err != nil || p.Access != "" || a.status != http.StatusBadRequest {
+		t.Errorf("a wrong password: %v, %v, want 400", a, err)
+	}
+	for range 2 { // the first sign-in replaces the hash
+		p, a, err := c.grant(ctx, "password", "username", m.username, "password", migratedPassword)
+		if err != nil || p.Access == "" {
+			t.Fatalf("sign in with the old password: %s, %v", a, err)
+		}
+		c.wantHistory(t, p.Access)
+	}
+	if m.refresh == "" {
+		return
+	}
+	s.log.watchFor(m.access)
+	s.log.watchFor(m.refresh)
+	c.wantHistory(t, m.access)
+	first, a, err := c.grant(ctx, "refresh_token", "refresh_token", m.refresh)
+	if err != nil || first.Access == "" || first.Refresh == m.refresh {
+		t.Fatalf("refresh the old token: %s, %v", a, err)
+	}
+	again, a, err := c.grant(ctx, "refresh_token", "refresh_token", m.refresh)
+	if err != nil || !again.same(first) {
+		t.Errorf("a retry of the refresh: %s, %v, want the same pair", a, err)
+	}
+	c.wantHistory(t, first.Access)
+	c.wantHistory(t, m.access) // lives to its expiry
+}
+
+// tryAll tries the old password of everybody who has one.
+func (m migration) tryAll(t *testing.T, file string, lines []byte) {
+	tried := 0
+	for line := range bytes.Lines(lines) {
+		var record struct{ User moving.User }
+		decode(t, line, &record)
+		if record.User.PasswordHash.IsZero() {
+			continue
+		}
+		tried++
+		for password, want := range map[string]int{migratedPassword: 0, "another " + migratedPassword: 1} {
+			cmd := exec.Command(program(t), "import", file, "--try", record.User.Username, "--password-file", "-")
+			cmd.Env, cmd.Dir, cmd.Stdin = environ(), t.TempDir(), strings.NewReader(password+"\n")
+			if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != want {
+				t.Errorf("--try %s: exit code %d, want %d\n%s", record.User.Username, cmd.ProcessState.ExitCode(), want, out)
+			}
+		}
+	}
+	if tried < 2 {
+		t.Errorf("%d users have a password", tried)
+	}
+}
+
+func (c *client) wantHistory(t *testing.T, access string) {
+	t.Helper()
+	events, err := c.eventsAfter(t.Context(), access, "")
+	if err != nil || len(events) != 3 || events[0].ID != "po_1" || events[2].Resource != "cus_2" {
+		t.Errorf("the history = %v, %v, want that of the file", events, err)
+	}
+}
+
 // runLine finds the command in a script's first comment, and the settings in front of it that a
 // reader replaces.
 var runLine = regexp.MustCompile(`(?m)^(?:#|//) run: (?:[A-Z_]+=\S* )*(.*)$`)
@@ -222,4 +326,22 @@ func masked(t *testing.T, line string) string {
 	e.SetEscapeHTML(false)
 	must.Do(t, e.Encode(record))
 	return text.String()
+}
+
+// TestMigrationGuide runs the commands of docs/migration.md beside an export of Keycloak.
+//
+// Promise (Platform §14): the page about moving in shows commands that run and what they print
+func TestMigrationGuide(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	bash := needTool(t, "bash")
+	dir := t.TempDir()
+	m := migrations()[4]
+	must.Have(t, exec.Command(m.probe[0], m.probe[1:]...).Run() == nil, m.needs+", of Debian's packages, are missing")
+	cmd := exec.Command("/usr/bin/python3", must.Get(filepath.Abs(filepath.Join("testdata", "migration", m.name, "fill.py")))(t))
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	guideRuns(t, bash, "migration.md", dir, 8)
 }

@@ -7,6 +7,7 @@ eval(File.read(template).sub("<%= migration_version %>", "[6.1]"))
 ActiveRecord::Migration.suppress_messages { CreateDoorkeeperTables.new.change }
 password = "correct horse battery"
 odile = User.create!(email: "odile@larkspur.example", password: password)
+User.create!(email: "bertille@larkspur.example", password: password)
 User.create!(email: "invited@larkspur.example")
 zoe = User.create!(email: "Zoe@larkspur.example", password: password)
 User.create!(email: "zoe@larkspur.example", password: password)
