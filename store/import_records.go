@@ -293,8 +293,10 @@ func (im *Importer) readPassword(r *moving.User, u *importedUser) (err error) {
 		return nil
 	}
 	u.foreign, err = im.options.parseHash(r.PasswordHash)
-	u.setImported(u.foreign, im.store.Now())
 	u.mustHash, u.hashKind = u.foreign.Text == "", u.foreign.Kind
+	if !u.mustHash { // else prepare does it, and a dry run does not
+		u.setImported(u.foreign, im.store.Now())
+	}
 	if u.foreign.Wrapped {
 		u.hashKind += " wrapped"
 	}

@@ -54,6 +54,7 @@ var portable = []string{
 	`{"client":{"client_id":"till","public":true,"redirect_uris":["https://till.example/cb"]}}`,
 	`{"user":{"username":"Harriet","account":"acct_larkspur","password_hash":"` + bcryptOfHarriet + `","created_at":1600000000}}`,
 	`{"user":{"username":"odile","account":"acct_larkspur"}}`,
+	`{"user":{"username":"clement","account":"acct_larkspur","password_hash":{"scheme":"symfony","algorithm":"sha512","iterations":2,"base64":false,"salt":"s","hash":"` + strings.Repeat("0", 128) + `"}}}`,
 	``,
 	`{"resource":{"kind":"plan","id":"basic","account":"acct_larkspur","object":{"price":9.50},"createdAt":1600000001}}`,
 	`{"resource":{"kind":"plan","id":"old","account":"acct_larkspur","object":{"price":1},"event":"none"}}`,
@@ -71,8 +72,8 @@ func TestImportCreatesAndAgainChangesNothing(t *testing.T) {
 		f := storetest.New(t)
 		twice := append(append([]string{}, portable...), portable...)
 		got := port(t, f.Store, store.ImportOptions{DryRun: dry}, twice...)
-		want := store.Created{Accounts: 1, Clients: 2, Users: 2, Resources: 2, Events: 1, Webhooks: 1}
-		if got.Created != want || got.Unchanged != 9 || got.Empty != 2 || len(got.reports) != 0 || got.WithoutPassword != 1 || got.Hashes["bcrypt-10"] != 1 {
+		want := store.Created{Accounts: 1, Clients: 2, Users: 3, Resources: 2, Events: 1, Webhooks: 1}
+		if got.Created != want || got.Unchanged != 10 || got.Empty != 2 || len(got.reports) != 0 || got.WithoutPassword != 1 || got.Hashes["bcrypt-10"] != 1 || got.Hashes["symfony wrapped"] != 1 {
 			t.Errorf("dry %v: %+v", dry, got)
 		}
 	}
