@@ -212,6 +212,9 @@ func exportClients(spec ExportSpec) exportStage {
 
 // export returns the hash of a secret as an import takes it.
 func (s clientSecret) export() snapshot.Value {
+	if s.foreign != "" {
+		return secret.ExportHash(s.foreign)
+	}
 	return snapshot.ObjectOf(
 		snapshot.Member{Name: "scheme", Value: snapshot.Text("sha256")},
 		snapshot.Member{Name: "hash", Value: snapshot.Text(hex.EncodeToString(s.hash[:]))},
