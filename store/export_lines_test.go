@@ -363,6 +363,17 @@ func TestTheTokensOfAnExport(t *testing.T) {
 		}
 		x.Close()
 	}
+	t.Run("spent", func(t *testing.T) {
+		ctx, pair := t.Context(), h.live[1]
+		for range 8 { // in the order of their hashes, which is another one
+			h.Clock.Advance(time.Second)
+			pair = must.Get(h.RotateRefresh(ctx, store.Refresh{Client: h.till, Token: pair.RefreshToken}))(t)
+		}
+		lines := strings.Join(linesOfNoun(exported(t, h.Store, store.ExportSpec{Secrets: true}), "token"), "\n")
+		if strings.Count(lines, `"refresh_token_sha256"`) != 4 || !strings.Contains(lines, hexOf(pair.AccessToken)+`","expires_at":`+fmt.Sprint(h.Now().Add(h.Lifetimes().AccessToken).Unix())+`,"refresh_token_sha256":"`+hexOf(pair.RefreshToken)) {
+			t.Errorf("the newest pair must be one line, and its spent tokens left out:\n%s", lines)
+		}
+	})
 	t.Run("an_access_token_with_less_than_its_authorization", func(t *testing.T) {
 		ctx := t.Context()
 		narrow := must.Get(h.RotateRefresh(ctx, store.Refresh{Client: h.till, Token: h.live[0].RefreshToken, Scope: store.ScopeEventsRead}))(t)
