@@ -1,16 +1,14 @@
 package handlers_test
 
 import (
-	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"testing"
 	"time"
 
-	"tollhouse/store"
 	"tollhouse/store/secret"
-	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
@@ -25,27 +23,17 @@ const (
 	oldDigest   = "{SSHA}JFZFs0oHzxbMwkSJmYVeI8MnTDy/276a"
 )
 
-// oldUser creates a user with the password hash of another system.
-func (h *house) oldUser(t testing.TB, name, hash string) store.User {
-	t.Helper()
-	ctx := context.Background()
-	wrapped := must.Get(secret.NewHasher().Wrap(ctx, secret.Caller{}, must.Get(secret.ParseForeign(snapshot.Text(hash)))(t)))(t)
-	u, _, err := h.CreateUser(ctx, store.UserSpec{Username: name, Account: h.account, Hash: wrapped})
-	must.Do(t, err)
-	return u
-}
-
 // oldHouse has users of every class, with names of four letters.
 func oldHouse(t *testing.T, dearest string) *neighbourhood {
 	t.Helper()
 	n := populate(t, slowHouse(t)) // mara, dora, who is disabled, and cleo, who waits for a code
-	n.oldUser(t, "dear", dearest)
-	n.oldUser(t, "pbkd", oldPBKDF2)
-	n.oldUser(t, "wrap", oldCheap)
-	n.oldUser(t, "ssha", oldDigest)
-	n.oldUser(t, "away", oldBcrypt)
+	n.ImportUser(t, "dear", n.account, dearest)
+	n.ImportUser(t, "pbkd", n.account, oldPBKDF2)
+	n.ImportUser(t, "wrap", n.account, oldCheap)
+	n.ImportUser(t, "ssha", n.account, oldDigest)
+	n.ImportUser(t, "away", n.account, oldBcrypt)
 	must.Get(n.DisableUser(t.Context(), "away"))(t)
-	n.oldUser(t, "used", oldPBKDF2)
+	n.ImportUser(t, "used", n.account, oldPBKDF2)
 	must.Get(n.AuthenticateUser(t.Context(), secret.Caller{}, "used", oldPassword))(t)
 	must.Do(t, n.MeasureHashes(t.Context()))
 	return n
@@ -124,7 +112,7 @@ func TestRefusalsAtEveryDoor(t *testing.T) {
 	h, desk := deskHouse(t)
 	mara := h.signedIn(t, h.user)
 	_, fields := deskForm(t, desk.get(t, "/desk/new-user"), "create-user")
-	h.oldUser(t, "harriet", oldBcrypt12)
+	h.ImportUser(t, "harriet", h.account, oldBcrypt12)
 	must.Do(t, h.MeasureHashes(t.Context()))
 	began := time.Now()
 	must.Get(secret.NewQuickHasher().Verify(t.Context(), secret.Caller{}, oldBcrypt12, "wrong"))(t)
@@ -152,8 +140,8 @@ func TestRefusalsAtEveryDoor(t *testing.T) {
 // Promise (Platform §10): the text of a stored hash, of a kept or a wrapped one, is never the password
 func TestHashesAreNoPasswords(t *testing.T) {
 	h := parallelHouse(t)
-	h.oldUser(t, "harriet", oldBcrypt)
-	h.oldUser(t, "ida", oldDigest)
+	h.ImportUser(t, "harriet", h.account, oldBcrypt)
+	h.ImportUser(t, "ida", h.account, oldDigest)
 	for name, hashes := range map[string][]string{"harriet": {oldBcrypt, oldBcrypt[7:]}, "ida": {oldDigest, oldDigest[6:], "test123"}} {
 		for _, hash := range hashes {
 			a := h.token(t, with(h.passwordForm(), "username", name, "password", hash))
@@ -161,5 +149,57 @@ func TestHashesAreNoPasswords(t *testing.T) {
 				t.Errorf("signing in as %s with %q = %d", name, hash, a.StatusCode)
 			}
 		}
+	}
+}
+
+// Promise (Platform §11): failures at an imported secret charge the source and the client; then it is
+// refused without a check, for the right secret too; the hash itself is never the secret
+func TestGuessesAtAnImportedSecret(t *testing.T) {
+	h := parallelHouse(t)
+	h.ImportRecords(t, fmt.Sprintf(`{"client":{"client_id":"books","client_secret_hash":%q,"grants":["password"]}}`, oldCheap),
+		`{"client":{"client_id":"till","client_secret_hash":{"scheme":"sha256","hash":"5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"},"grants":["password"]}}`)
+	ask := func(client, secret, source string) answer {
+		return h.token(t, with(h.passwordForm(), "client_id", client, "client_secret", secret), from(source))
+	}
+	if a := ask("till", "password", "192.0.2.1"); a.StatusCode != http.StatusOK {
+		t.Errorf("a secret imported as SHA-256 = %d %s", a.StatusCode, a.body)
+	}
+	for i, wrong := range []string{"", "wrong", oldCheap} {
+		if a := ask("books", wrong, address(i)); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("the secret %q = %d, want 401", wrong, a.StatusCode)
+		}
+	}
+	for range 30 {
+		ask("books", "wrong", "192.0.2.7")
+	}
+	if a := ask("books", oldPassword, "192.0.2.7"); a.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("a source after 30 failures = %d, want 429", a.StatusCode)
+	}
+	failed := 0
+	for i := range 400 {
+		if a := ask("books", "wrong", address(10+i)); a.StatusCode == http.StatusUnauthorized {
+			failed++
+		}
+	}
+	if failed < 200 || failed > 300 {
+		t.Errorf("%d guesses from as many sources were checked, want those up to 300 a minute", failed)
+	}
+	if a := ask("books", oldPassword, "203.0.113.9"); a.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the client after 300 failures = %d, want 429", a.StatusCode)
+	}
+	if a := h.token(t, h.passwordForm(), from("203.0.113.9")); a.StatusCode != http.StatusOK {
+		t.Errorf("another client meanwhile = %d, want 200", a.StatusCode)
+	}
+	h.Clock.Advance(time.Minute)
+	for range 2 {
+		if a := ask("books", oldPassword, "203.0.113.9"); a.StatusCode != http.StatusOK {
+			t.Errorf("the right secret a minute later = %d %s", a.StatusCode, a.body)
+		}
+	}
+	for range 40 { // it is ours now, and never waits
+		ask("books", "wrong", "203.0.113.9")
+	}
+	if a := ask("books", oldPassword, "203.0.113.9"); a.StatusCode != http.StatusOK {
+		t.Errorf("the right secret after its hash was replaced = %d, want 200", a.StatusCode)
 	}
 }

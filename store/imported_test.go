@@ -11,7 +11,6 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
-	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
@@ -23,17 +22,6 @@ const (
 	oldPBKDF2   = "pbkdf2_sha256$120000$seasalt$L2KlG++dpfZgaMVmqjvM+WS1m6OvSh1FRQ6k3DiV2vM="
 	oldCheap    = "$2a$04$Bqriii12e9KfinuYScWI/uSRtXXzRKYM63MgVz8Uo1mBeGrMsKstm"
 )
-
-// oldUser creates a user with the password hash of another system.
-func oldUser(t testing.TB, f *storetest.Fixture, name, hash string) store.User {
-	t.Helper()
-	ctx := context.Background()
-	h := secret.NewQuickHasher()
-	wrapped := must.Get(h.Wrap(ctx, secret.Caller{}, must.Get(secret.ParseForeign(snapshot.Text(hash)))(t)))(t)
-	u, _, err := f.CreateUser(ctx, store.UserSpec{Username: name, Account: "acct_larkspur", Hash: wrapped})
-	must.Do(t, err)
-	return u
-}
 
 // counted describes the imported hashes that the store counts.
 func counted(t testing.TB, f *storetest.Fixture) string {
@@ -59,11 +47,11 @@ func TestImportedHashes(t *testing.T) {
 		t.Errorf("a store without imported hashes counts %s", got)
 	}
 	for name, hash := range map[string]string{"harriet": oldBcrypt, "ida": oldBcrypt, "joan": oldPBKDF2, "kate": oldCheap, "lena": oldCheap} {
-		oldUser(t, f, name, hash)
+		f.ImportUser(t, name, "acct_larkspur", hash)
 	}
-	oldUser(t, f, "ours", must.Get(secret.NewHasher().Hash(ctx, secret.Caller{}, oldPassword))(t))
+	f.ImportUser(t, "ours", "acct_larkspur", must.Get(secret.NewHasher().Hash(ctx, secret.Caller{}, oldPassword))(t))
 	f.Clock.Advance(40 * 24 * time.Hour)
-	oldUser(t, f, "mona", oldBcrypt)
+	f.ImportUser(t, "mona", "acct_larkspur", oldBcrypt)
 	mustSound := func() {
 		t.Helper()
 		if _, err := f.CheckAll(ctx); err != nil {
@@ -136,8 +124,8 @@ func TestRefusalsOfImportedUsers(t *testing.T) {
 		}
 		return time.Since(began)
 	}
-	oldUser(t, f, "dear", oldBcrypt)
-	oldUser(t, f, "cheap", oldCheap)
+	f.ImportUser(t, "dear", "acct_larkspur", oldBcrypt)
+	f.ImportUser(t, "cheap", "acct_larkspur", oldCheap)
 	must.Do(t, f.MeasureHashes(ctx))
 	began := time.Now()
 	must.Get(secret.NewQuickHasher().Verify(ctx, secret.Caller{}, oldBcrypt, "wrong"))(t)
@@ -167,7 +155,7 @@ func TestRefusalsOfImportedUsers(t *testing.T) {
 func TestGoneCallersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
-	oldUser(t, f, "dear", "$2y$14$"+oldBcrypt[len("$2a$10$"):])
+	f.ImportUser(t, "dear", "acct_larkspur", "$2y$14$"+oldBcrypt[len("$2a$10$"):])
 	must.Do(t, f.MeasureHashes(t.Context()))
 	ctx, hangUp := context.WithTimeout(t.Context(), time.Millisecond)
 	defer hangUp()
@@ -185,8 +173,8 @@ func TestPasswordsThatBcryptCuts(t *testing.T) {
 	ctx := context.Background()
 	f := storetest.New(t)
 	// By PHP's password_hash, of that letter 72 and 100 times.
-	oldUser(t, f, "x", "$2y$04$U/aN/x2iagom6HtEvl6J/Or7s2J3uDQb08GDtFwreVSquA7/vZ5m2")
-	oldUser(t, f, "y", "$2y$04$1ywCKf9xPGuFpAM7TxeAOOQ6B452k4TBlk/PuMGzb8TYGlUr2iq36")
+	f.ImportUser(t, "x", "acct_larkspur", "$2y$04$U/aN/x2iagom6HtEvl6J/Or7s2J3uDQb08GDtFwreVSquA7/vZ5m2")
+	f.ImportUser(t, "y", "acct_larkspur", "$2y$04$1ywCKf9xPGuFpAM7TxeAOOQ6B452k4TBlk/PuMGzb8TYGlUr2iq36")
 	for _, name := range []string{"x", "y"} {
 		read := strings.Repeat(name, 72)
 		for _, password := range []string{read + "junk", read + strings.Repeat(name, 28), read + "other junk"} {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,17 +9,16 @@ import (
 
 	"tollhouse/handlers/admin"
 	"tollhouse/store"
-	"tollhouse/store/secret"
-	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest/must"
 )
 
 // importHash creates a user with a bcrypt hash.
 func importHash(t testing.TB, s *store.Store, name string) {
 	t.Helper()
-	hash := must.Get(secret.ParseForeign(snapshot.Text("$2a$10$O8FiKqUzy3mQXGlBx4hVhe3DDL9h3zQ4Oe0hM.pyGcy60EAV0BfP6")))(t)
-	_, _, err := s.CreateUser(t.Context(), store.UserSpec{Username: name, Account: "acct_larkspur", Hash: hash})
-	must.Do(t, err)
+	im := s.NewImport(t.Context(), store.ImportOptions{})
+	must.Do(t, im.Add(t.Context(), []byte(`{"account":{"account":"acct_larkspur"}}`), 0))
+	must.Do(t, im.Add(t.Context(), fmt.Appendf(nil, `{"user":{"username":%q,"account":"acct_larkspur","password_hash":"$2a$10$O8FiKqUzy3mQXGlBx4hVhe3DDL9h3zQ4Oe0hM.pyGcy60EAV0BfP6"}}`, name), 0))
+	must.Do(t, im.Flush(t.Context()))
 }
 
 // Promise (Platform §10): status, doctor and a metric say how many users still have an imported hash,

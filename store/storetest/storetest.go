@@ -7,6 +7,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -252,6 +253,29 @@ func (f *Fixture) User(t testing.TB, name, account string) store.User {
 	}
 	u := must.Get(f.CreateFixedUser(context.Background(), store.UserSpec{Username: name, Account: account}, hash))(t)
 	return u
+}
+
+// ImportRecords imports lines of an import, whatever must be allowed for them.
+func (f *Fixture) ImportRecords(t testing.TB, lines ...string) {
+	t.Helper()
+	ctx := context.Background()
+	refused := func(r store.ImportReport) {
+		if r.Refused != nil {
+			t.Fatalf("line %d: %v", r.Line, r.Refused)
+		}
+	}
+	im := f.NewImport(ctx, store.ImportOptions{Allow: store.ImportAllows(), Report: refused})
+	for _, line := range lines {
+		must.Do(t, im.Add(ctx, []byte(line), 0))
+	}
+	must.Do(t, im.Flush(ctx))
+}
+
+// ImportUser creates a user who brings the password hash of another system along.
+func (f *Fixture) ImportUser(t testing.TB, name, account, hash string) {
+	t.Helper()
+	f.ImportRecords(t, fmt.Sprintf(`{"account":{"account":%q}}`, account),
+		fmt.Sprintf(`{"user":{"username":%q,"account":%q,"password_hash":%q}}`, name, account, hash))
 }
 
 // OwnerOf returns the owner of the webhook endpoints that tokens of a client create, for the
