@@ -113,6 +113,29 @@ var tokenMutants = []mutant{
 		tests: []string{"TestProtected"},
 	},
 	{
+		name: "protected_before_the_update", breaks: "a promotion between the check and the change wins",
+		under: "store", old: "err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {\n\t\tu, err = guards.changeUser(tx, user,",
+		new: "err = s.db.View(ctx, func(r kv.Reader) error {\n\t\tnow, err := readUserNamed(r, user)\n\t\tif err == nil {\n\t\t\terr = guards.user(now)\n\t\t}\n\t\treturn err\n\t})\n" +
+			"\tif err != nil {\n\t\treturn User{}, err\n\t}\n" +
+			"\terr = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {\n\t\tu, err = checks(nil).changeUser(tx, user,",
+		tests: []string{"TestProtected"},
+	},
+	{
+		name: "live_in_the_update", breaks: "a change whose token ends while it waits is refused",
+		under: "store", old: "return record.GuardedDB{DB: db, Check: cs.begin}", new: "return db",
+		tests: []string{"TestATokenEndsWhileItsChangeWaits"},
+	},
+	{
+		name: "promotion_of_a_lent_password", breaks: "who may create users is no operator by a later promotion",
+		under: "store", old: "if u.lent {", new: "if false {",
+		tests: []string{"TestPromotionOfWhatAPlatformClientKnows"},
+	},
+	{
+		name: "entity_tag_of_the_account", breaks: "the ETags of two accounts differ",
+		under: "handlers/web", old: `return "." + strconv.FormatUint(h.Sum64(), 36)`, new: `return "." + strconv.FormatUint(0*h.Sum64(), 36)`,
+		in: "handlers", tests: []string{"TestEntityTagsDifferByAccount"},
+	},
+	{
 		name: "revision_of_a_change", breaks: "RFC 9110 §13.1.1: a change on the condition of another revision is refused",
 		under: "store", old: "g.If != nil && !g.If(revision)", new: "false",
 		tests: []string{"TestRevisions"},
