@@ -68,6 +68,11 @@ func TestMovingIn(t *testing.T) {
 					t.Errorf("%s%v", line, err)
 				}
 				got.WriteString(masked(t, line))
+				for _, found := range secretText.FindAllStringSubmatch(line, -1) {
+					if strings.Contains(left, found[1]) {
+						t.Errorf("standard error repeats a secret: %s", found[0])
+					}
+				}
 			}
 			got.WriteString("\n" + left)
 			golden := filepath.Join("testdata", "migration", m.name, "want.txt")
@@ -305,6 +310,9 @@ func hydra(t *testing.T, dir string) (environ []string) {
 	}
 	return environ
 }
+
+// secretText finds secrets, tokens and hashes in a line.
+var secretText = regexp.MustCompile(`"(?:client_secret|access_token|refresh_token|client_secret_hash|password_hash|hash|key)": ?"([^"]{16,})"`)
 
 // secretMember finds members that may differ from run to run.
 var secretMember = regexp.MustCompile(`password_hash|client_secret|_sha256`)
