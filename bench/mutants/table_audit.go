@@ -8,6 +8,21 @@ var auditMutants = []mutant{
 		tests: []string{"TestNoChangeWithoutItsLine"},
 	},
 	{
+		name: "audit_line_of_an_import", breaks: "the audit line of an import is written in each of its transactions",
+		under: "store", old: "r.line.isAsked && total != at.counts", new: "r.line.isAsked && total != at.counts && at.counts == 0",
+		tests: []string{"TestTheAuditLineOfAnImportIsRightAtEveryMoment"},
+	},
+	{
+		name: "import_that_updates", breaks: "an import changes nothing that exists",
+		under: "store", old: "err != nil || !im.options.Update || !isNew ||", new: "err != nil || !isNew ||",
+		tests: []string{"TestImportUpdatesWhatNobodyUsed"},
+	},
+	{
+		name: "import_takes_over", breaks: "no line can take a user over",
+		under: "store", fn: "foundUser", old: "!isNew || found.importedRevision != found.Revision", new: "!isNew",
+		tests: []string{"TestImportTakesNobodyOver"},
+	},
+	{
 		name: "audit_position_after_the_last", breaks: "a reader of the audit record misses no line",
 		under: "store", fn: "appendAuditAt", old: "head.Next(now, tail)", new: "record.NewPosition(max(now.UnixMilli(), head.Millis()-1), 0, tail)",
 		tests: []string{"TestTheAuditRecordIsAFeed"},

@@ -61,6 +61,7 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 	u.report(u.backup(ctx))
 	u.report(u.webhooks(ctx))
 	u.imported(ctx)
+	u.clients(ctx)
 	if deep {
 		u.deep(ctx)
 	}

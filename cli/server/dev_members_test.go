@@ -26,13 +26,32 @@ var update = flag.Bool("update", false, "write the members in docs/testing.md an
 // controls end with a newline; helpers without a binary name TOLLHOUSE_BIN
 func TestTestingPageHasEveryMember(t *testing.T) {
 	t.Parallel()
-	page := filepath.Join("..", "..", "docs", "testing.md")
-	text := string(must.Get(os.ReadFile(page))(t))
-	for head, rows := range map[string]string{
+	holdTables(t, "testing.md", map[string]string{
 		"| line | member | |\n|---|---|---|\n": memberRows(t, "client", moving.Client{}) + memberRows(t, "user", moving.User{}) + memberRows(t, "account", moving.Account{}) +
 			memberRows(t, "resource", moving.Resource{}) + eventRow() + memberRows(t, "webhook", moving.Webhook{}) + "| `token` | | those of `/_dev/tokens`, above |\n",
 		"| member | of `/_dev/tokens` |\n|---|---|\n": strings.ReplaceAll(memberRows(t, "", dev.Token{}), "| `` ", ""),
-	} {
+	})
+}
+
+// TestImportPageHasEveryMember holds the table of docs/import.md to the structs of package moving.
+func TestImportPageHasEveryMember(t *testing.T) {
+	t.Parallel()
+	of := map[string]any{"account": moving.Account{}, "client": moving.Client{}, "user": moving.User{}, "resource": moving.Resource{}, "webhook": moving.Webhook{}, "token": moving.Token{}}
+	rows := ""
+	for _, noun := range moving.Nouns() {
+		if of[noun] != nil {
+			rows += rowsOf(t, noun, of[noun], false)
+		}
+	}
+	holdTables(t, "import.md", map[string]string{"| noun | member | |\n|---|---|---|\n": rows})
+}
+
+// holdTables holds the tables of a page, by their heads, to what the code says.
+func holdTables(t *testing.T, name string, tables map[string]string) {
+	t.Helper()
+	page := filepath.Join("..", "..", "docs", name)
+	text := string(must.Get(os.ReadFile(page))(t))
+	for head, rows := range tables {
 		found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(head) + `(\|.*\n)*`).FindString(text)
 		switch {
 		case found == "":
@@ -46,13 +65,18 @@ func TestTestingPageHasEveryMember(t *testing.T) {
 	}
 }
 
-// memberRows returns a row for each member of a struct.
-func memberRows(t *testing.T, line string, of any) string {
+// memberRows returns a row for each member of a struct that a seed or a control takes.
+func memberRows(t *testing.T, line string, of any) string { return rowsOf(t, line, of, true) }
+
+func rowsOf(t *testing.T, line string, of any, isSeed bool) string {
 	var b strings.Builder
 	for field := range reflect.TypeOf(of).Fields() {
 		name := moving.MemberName(field)
-		does := cmp.Or(field.Tag.Get("dev"), field.Tag.Get("does"))
-		if does == "-" {
+		does := field.Tag.Get("does")
+		if isSeed {
+			does = cmp.Or(field.Tag.Get("dev"), does)
+		}
+		if does == "-" || !isSeed && field.Tag.Get("only") != "" {
 			continue
 		}
 		if does == "" {

@@ -69,7 +69,7 @@ type (
 	}
 	// Client is an OAuth client with its secret, or the hash of it.
 	Client struct {
-		ClientID     string   `json:"client_id" does:"up to 255 visible ASCII characters; generated if missing"`
+		ClientID     string   `json:"client_id" does:"required, up to 255 visible ASCII characters" dev:"up to 255 visible ASCII characters; generated if missing"`
 		ClientSecret *Secret  `json:"client_secret" does:"the secret itself, of which the hash is kept; required unless public" dev:"any string; generated if missing"`
 		SecretHash   Hash     `json:"client_secret_hash,omitzero" does:"in place of the secret, as the old system keeps it" dev:"-"`
 		Name         string   `json:"name" does:"display name; its id if missing"`
