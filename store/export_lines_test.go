@@ -393,6 +393,19 @@ func TestTheTokensOfAnExport(t *testing.T) {
 	})
 }
 
+// TestAnExportHasNoEventThatAnImportRefuses: one that is past retention, and not yet removed.
+func TestAnExportHasNoEventThatAnImportRefuses(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	must.Do(t, f.Events.SetRetention(t.Context(), 30*24*time.Hour))
+	must.Get(f.Events.PutResource(t.Context(), eventlog.ResourceChange{Owner: "acct_a", Kind: "plan", ID: "old"}, snapshot.ObjectOf()))(t)
+	f.Clock.Advance(31 * 24 * time.Hour)
+	lines := exported(t, f.Store, store.ExportSpec{})
+	if len(linesOfNoun(lines, "event")) != 0 || len(linesOfNoun(lines, "resource")) != 1 {
+		t.Errorf("the lines are\n%s\nwant the resource without its event", strings.Join(lines, "\n"))
+	}
+}
+
 func hexOf(token secret.Token) string {
 	h := token.Hash()
 	return fmt.Sprintf("%x", h[:])
