@@ -224,14 +224,14 @@ func (m *mover) printSummary(s admin.MovingCounts) {
 		{s.Created.Accounts, "accounts"}, {s.Created.Clients, "clients"}, {s.Created.Users, "users"}, {s.Created.Resources, "resources"},
 		{s.Created.Events, "events"}, {s.Created.Webhooks, "webhooks"}, {s.Created.Tokens, "tokens"},
 		{s.Expired, "tokens left out, because they were over"}, {s.Cut, "tokens that end earlier than in the old system"},
-		{s.WithoutPassword, "users without a password, who wait for a code"}, {s.Privileged, "privileged: operators, platform clients, or clients that may introspect"},
+		{s.WithoutPassword, "users without a password, who wait for a code"}, {s.Privileged, "operators, platform clients and clients that may introspect"},
 	} {
 		if of.n > 0 {
-			out("%8d %s", of.n, of.text)
+			out("  %s: %d", of.text, of.n)
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.Hashes)) {
-		out("%8d passwords: %s", s.Hashes[kind], kind)
+		out("  passwords, %s: %d", kind, s.Hashes[kind])
 	}
 }
 
