@@ -130,6 +130,7 @@ func (s *Store) renewClientSecret(ctx context.Context, id, foreign, presented st
 			return record.GoneIsNil(err)
 		}
 		c.secrets[at].hash, c.secrets[at].foreign = secret.HashOf(presented), ""
+		c.importedRevision = 0 // it was used, so that no import replaces it
 		return writeClient(tx, c)
 	})
 	if err != nil {

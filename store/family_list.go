@@ -117,7 +117,8 @@ func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	if !ok {
 		return n, false
 	}
-	return secret.ParseCrockford(text)
+	n, ok = secret.ParseCrockford(text)
+	return n, ok && n != [16]byte{} // which stands for nobody
 }
 
 // Revocation is what RevokeFamily and RevokeFamilyOf did.

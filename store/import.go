@@ -120,6 +120,7 @@ type Importer struct {
 	stopped bool
 	pending []*importItem // in order
 	size    importSize    // of pending
+	counts  int           // bytes of the counts of imported hashes, which each user writes again
 	seen    seenLines     // of a dry run
 	events  eventlog.Seen // likewise
 	owner   string        // of log
@@ -170,7 +171,14 @@ func (s *Store) NewImport(ctx context.Context, o ImportOptions) *Importer {
 	if o.Report == nil {
 		o.Report = func(ImportReport) {}
 	}
-	return &Importer{store: s, options: o, run: importRun{line: s.change(ctx, "imported"), now: s.Now, at: make([]importRunAt, 1)}, seen: seenLines{}, sum: ImportSummary{Hashes: map[string]int{}}}
+	counts := 0
+	if err := s.db.View(ctx, func(r kv.Reader) (err error) {
+		counts, err = importedSize(r)
+		return err
+	}); err != nil {
+		s.log.Warn("counts of imported hashes not read", "err", err) // the first Update says so too
+	}
+	return &Importer{store: s, options: o, counts: counts, run: importRun{line: s.change(ctx, "imported"), now: s.Now, at: make([]importRunAt, 1)}, seen: seenLines{}, sum: ImportSummary{Hashes: map[string]int{}}}
 }
 
 // Summary returns the counts of what is committed. Lines counts those that were read.
@@ -262,6 +270,9 @@ func (im *Importer) enqueue(ctx context.Context, item *importItem) error {
 	if err := im.endLog(ctx); err != nil || im.stopped {
 		return err
 	}
+	if item.noun == "user" {
+		item.size.bytes += im.counts + importedEntryMax*(len(im.pending)+1)
+	}
 	fits := im.size.writes+item.size.writes <= importWritesMax && im.size.bytes+item.size.bytes <= importBytesMax && len(im.pending) < importLinesMax
 	if !fits {
 		if err := im.commit(ctx); err != nil || im.stopped {
@@ -307,6 +318,9 @@ func (im *Importer) commit(ctx context.Context) error {
 			if o.refused != nil && !im.goesOn() {
 				break
 			}
+		}
+		if im.counts, err = importedSize(tx); err != nil {
+			return err
 		}
 		if im.options.DryRun {
 			return errImportDryRun

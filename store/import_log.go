@@ -134,6 +134,11 @@ func (im *Importer) readWebhook(ctx context.Context, r *moving.Webhook, item *im
 		return record.Invalid("url", "name the key file with --key-file, or import while the server is running", "the secrets of webhook endpoints are sealed with the server key, which cannot be read")
 	}
 	in := webhook.Imported{ID: r.ID, Account: cmp.Or(r.Account, DefaultAccount), Cursor: r.Cursor, IsDisabled: r.State == "disabled"}
+	if in.Account == eventlog.AllAccounts {
+		if err := im.options.mustAllow(AllowPrivileged, "webhook.account", "the endpoint is sent the events of all accounts"); err != nil {
+			return err
+		}
+	}
 	if r.State != "" && r.State != "enabled" && r.State != "disabled" {
 		return record.Invalid("state", "use enabled or disabled", "state must be enabled or disabled")
 	}

@@ -185,9 +185,12 @@ func (im *Importer) applyClient(tx kv.Txn, r *moving.Client, c Client) (importOu
 	case isSeen:
 		return im.wasSeen(line, seen)
 	}
-	count, err := countClientChange(tx, 1)
-	if err == nil && count > im.store.clientsMax {
-		err = ErrTooManyClients
+	counts, err := readClientCounts(tx)
+	if err == nil && counts.clients >= im.store.clientsMax {
+		err = ErrTooManyClients // before anything is written: the lines beside this one are committed
+	}
+	if err == nil {
+		_, err = countClientChange(tx, 1)
 	}
 	if err == nil {
 		err = tx.Set(record.ClientKey(c.ID), encodeClient(c), time.Time{})

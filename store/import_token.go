@@ -15,8 +15,8 @@ import (
 
 const (
 	// importTokenWrites is what the tokens of a line may write: the family with two entries, two
-	// tokens with their texts, and until when such texts are looked up.
-	importTokenWrites = 8
+	// tokens with their texts, and with each text until when such texts are looked up.
+	importTokenWrites = 9
 	// standInWrites is what stands in for lines before, in a dry run: an account, a client, a user
 	// with the name, and two texts, all of which are deleted again.
 	standInWrites = 12

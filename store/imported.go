@@ -111,6 +111,15 @@ func readImported(r kv.Reader) (importedCounts, error) {
 	return decodeImported(v)
 }
 
+// importedEntryMax bounds what a user adds to the record, in bytes: a cost and a day, with a count.
+const importedEntryMax = 64
+
+// importedSize returns the size of the record in bytes.
+func importedSize(r kv.Reader) (int, error) {
+	v, err := r.Get(record.MetaKey(importedName))
+	return len(v), record.GoneIsNil(err)
+}
+
 func (c importedCounts) encode() []byte {
 	e := record.NewEncoder(importedRecord).Uint(uint64(len(c.costs)))
 	for _, cost := range slices.Sorted(maps.Keys(c.costs)) {

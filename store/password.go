@@ -139,6 +139,7 @@ func (s *Store) renewPassword(ctx context.Context, c secret.Caller, u User, pass
 			}
 			was := now
 			now.password, now.importedOn = hash, time.Time{}
+			now.importedRevision = 0 // it was used, so that no import replaces it
 			renewed.password, renewed.importedOn = hash, time.Time{}
 			return writeUser(tx, was, now)
 		})

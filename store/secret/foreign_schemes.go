@@ -149,7 +149,7 @@ func (h foreignHash) check() error {
 	switch {
 	case len(h.salt) > foreignSaltMax, h.scheme.salt > 0 && len(h.salt) != h.scheme.salt:
 		return errors.New("has a salt of a size that is not taken")
-	case h.size != h.scheme.fixed && (int(h.size) < from || int(h.size) > to), h.key != nil && len(h.key) != int(h.size):
+	case h.scheme.fixed != 0 && h.size != h.scheme.fixed, h.scheme.fixed == 0 && (int(h.size) < from || int(h.size) > to), h.key != nil && len(h.key) != int(h.size):
 		return errors.New("has a key of a size that is not taken")
 	case h.scheme.check == nil:
 		return nil
@@ -182,7 +182,7 @@ func (h foreignHash) memoryKiB() uint32 {
 	case strings.HasPrefix(h.scheme.name, "argon2"):
 		return h.cost[0]
 	case h.scheme.name == "scrypt":
-		return h.cost[0] * h.cost[1] / 8
+		return (h.cost[0] + h.cost[2]) * h.cost[1] / 8
 	}
 	return 0
 }
@@ -288,7 +288,7 @@ func checkScrypt(h foreignHash) error {
 		return errors.New("has an N that is no power of two")
 	case r < 1 || p < 1:
 		return errors.New("has an r or p below 1")
-	case n*r > foreignMemoryKiBMax*8: // 128·N·r bytes
+	case (n+p)*r > foreignMemoryKiBMax*8: // 128·(N + p)·r bytes
 		return errors.New("needs more than 128 MiB")
 	case n*r*p > scryptWorkMax:
 		return fmt.Errorf("has N·r·p above %d", scryptWorkMax)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,6 +24,9 @@ type textForm struct {
 	parse  func(rest string) (foreignHash, error)
 }
 
+// djangoArgon2 stands before a PHC string in Django.
+const djangoArgon2 = "argon2$"
+
 // textForms are all kinds. Of two that match the longer prefix stands first.
 var textForms = []textForm{
 	{"$2a$", parseBcrypt},
@@ -32,7 +36,7 @@ var textForms = []textForm{
 	{"bcrypt$", parseDjangoBcrypt("bcrypt")},
 	{"bcrypt_sha256$", parseDjangoBcrypt("bcrypt-sha256")},
 	{"$argon2", func(rest string) (foreignHash, error) { return parseArgon2("$argon2" + rest) }},
-	{"argon2$", func(rest string) (foreignHash, error) { return parseArgon2("$" + rest) }},
+	{djangoArgon2, func(rest string) (foreignHash, error) { return parseArgon2("$" + rest) }},
 	{"$pbkdf2$", parsePasslibPBKDF2("sha1")},
 	{"$pbkdf2-sha1$", parseOryPBKDF2("sha1")},
 	{"$pbkdf2-sha256$", parsePBKDF2Text("sha256")},
@@ -132,7 +136,7 @@ func parseBcrypt(rest string) (h foreignHash, err error) {
 // parseDjangoBcrypt reads a bcrypt hash behind Django's name of the method and a dollar sign.
 func parseDjangoBcrypt(name string) func(string) (foreignHash, error) {
 	return func(rest string) (foreignHash, error) {
-		if len(rest) < 4 || !strings.Contains("$2a$ $2b$ $2y$", rest[:4]) {
+		if len(rest) < 4 || !slices.Contains([]string{"$2a$", "$2b$", "$2y$"}, rest[:4]) {
 			return foreignHash{}, errBcryptKind
 		}
 		h, err := parseBcrypt(rest[4:])

@@ -132,16 +132,19 @@ func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) 
 	v := Verdict{Match: (prepared || typed) && stored != "", Began: began, forms: len(forms)}
 	// The hash of a password that bcrypt cut off would be one of whatever was typed behind.
 	cut := k.inner.scheme.truncates && len(slices.MaxFunc(forms, byLength)) > bcryptRead
-	v.Renew = !cut && (!h.isCurrent(k) || typed && !prepared)
+	v.Renew = !cut && (!h.isCurrent(k, stored) || typed && !prepared)
 	return v, nil
 }
 
 // passwordForms returns the forms in which a password is checked: prepared and, if that differs, as
-// it was typed.
+// it was typed. No hash is of a form that is too long, and T does not cover its check.
 func passwordForms(password string) []string {
 	prepared := PreparePassword(password)
-	if prepared == password {
+	switch {
+	case prepared == password, len(prepared) > PasswordSizeMax:
 		return []string{password}
+	case len(password) > PasswordSizeMax:
+		return []string{prepared}
 	}
 	return []string{prepared, password}
 }
@@ -150,9 +153,9 @@ func byLength(a, b string) int { return cmp.Compare(len(a), len(b)) }
 
 // isCurrent reports whether a hash has our parameters, or those of a server, which a store that
 // keeps nothing leaves.
-func (h *Hasher) isCurrent(k kept) bool {
+func (h *Hasher) isCurrent(k kept, stored string) bool {
 	in := k.inner
-	return !k.isWrapped && in.scheme == argon2id && in.size == argonKeySize && (in.cost == h.cost || in.cost == serverCost)
+	return !k.isWrapped && !strings.HasPrefix(stored, djangoArgon2) && in.scheme == argon2id && in.size == argonKeySize && (in.cost == h.cost || in.cost == serverCost)
 }
 
 // PreparePassword returns the form of a password that is hashed and compared: RFC 8265

@@ -70,10 +70,11 @@ func FindImported(r kv.Reader, e Endpoint) (Endpoint, error) {
 }
 
 // Import creates an endpoint of NewImported within tx, without an event, since history is
-// imported as it was. The caller calls Changed once it is committed. Errors: *ExistsError,
+// imported as it was. The caller calls Changed once it is committed. A refusal writes nothing, since
+// the caller commits the lines beside it. Errors: *ExistsError,
 // *LimitError, *record.InvalidError and *eventlog.CursorError for the cursor.
 func (w *Webhooks) Import(tx kv.Txn, e Endpoint, cursor string) error {
-	if err := errors.Join(changeInstance(tx, 1), checkPlace(tx, e, true)); err != nil {
+	if err := checkPlace(tx, e, true); err != nil {
 		return err
 	}
 	from := FromNow()
@@ -82,6 +83,9 @@ func (w *Webhooks) Import(tx kv.Txn, e Endpoint, cursor string) error {
 	}
 	var err error
 	if e.Cursor, err = from.resolve(tx, e.Account, e.CreatedAt); err != nil {
+		return err
+	}
+	if err := changeInstance(tx, 1); err != nil {
 		return err
 	}
 	return errors.Join(tx.Set(record.WebhookIDKey(e.key), []byte(e.Account), time.Time{}), write(tx, e))
