@@ -288,7 +288,7 @@ func checkScrypt(h foreignHash) error {
 		return errors.New("has an N that is no power of two")
 	case r < 1 || p < 1:
 		return errors.New("has an r or p below 1")
-	case (n+p)*r > foreignMemoryKiBMax*8: // 128·(N + p)·r bytes
+	case n*r > foreignMemoryKiBMax*8: // 128·N·r bytes
 		return errors.New("needs more than 128 MiB")
 	case n*r*p > scryptWorkMax:
 		return fmt.Errorf("has N·r·p above %d", scryptWorkMax)
