@@ -117,8 +117,7 @@ func numberNamed(prefix, name string) (n [16]byte, ok bool) {
 	if !ok {
 		return n, false
 	}
-	n, ok = secret.ParseCrockford(text)
-	return n, ok && n != [16]byte{} // which stands for nobody
+	return secret.ParseCrockford(text)
 }
 
 // Revocation is what RevokeFamily and RevokeFamilyOf did.

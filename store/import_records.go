@@ -255,7 +255,7 @@ func (im *Importer) readUser(r *moving.User, item *importItem) error {
 	u.User = made
 	if r.ID == "" {
 		u.ID = secret.NewID(im.store.random)
-	} else if u.ID, u.hasID = numberNamed(subjectPrefix, r.ID); !u.hasID {
+	} else if u.ID, u.hasID = numberNamed(subjectPrefix, r.ID); !u.hasID || u.ID.IsZero() { // zero is nobody
 		return record.Invalid("user_id", "leave it out to have one drawn", "user_id is not an id of tollhouse")
 	}
 	if r.Operator {
