@@ -29,7 +29,7 @@ The server may keep running. The file appears under its name when it is complete
 
 Without --secrets, no line has a secret or a hash. With it, clients and users have the
 hashes of their secrets and passwords, webhook endpoints their secrets, and live tokens
-are written by their hashes. Whoever has the file can attack the passwords and read what
+are written by their hashes. Anyone with the file can attack the passwords and read what
 the tokens are for: only its owner can open it, and the audit log says that it was made.
 
 To move to another tollhouse, use backup and restore, or move: they keep the audit log,
@@ -64,7 +64,7 @@ sessions and the revisions too.`,
 	return c
 }
 
-// exportTo writes an export to a file, or with - to standard output. Whoever has the secrets of
+// exportTo writes an export to a file, or with - to standard output. Anyone with the secrets of
 // webhook endpoints opened needs the server key.
 func (p *program) exportTo(ctx context.Context, name string, query url.Values, needsKey bool) error {
 	if name == "-" {

@@ -70,7 +70,7 @@ type (
 	// Client is an OAuth client with its secret, or the hash of it.
 	Client struct {
 		ClientID     string   `json:"client_id" does:"required, up to 255 visible ASCII characters" dev:"up to 255 visible ASCII characters; generated if missing"`
-		ClientSecret *Secret  `json:"client_secret" does:"the secret itself, of which the hash is kept; required unless public" dev:"any string; generated if missing"`
+		ClientSecret *Secret  `json:"client_secret" does:"the secret itself; only its hash is kept; required unless public" dev:"any string; generated if missing"`
 		SecretHash   Hash     `json:"client_secret_hash,omitzero" does:"in place of the secret, as the old system keeps it" dev:"-"`
 		Name         string   `json:"name" does:"display name; its id if missing"`
 		RedirectURIs []string `json:"redirect_uris" does:"where codes are sent"`
@@ -127,10 +127,10 @@ type (
 		ClientID         string  `json:"client_id" does:"required"`
 		Username         string  `json:"username" does:"required"`
 		Scope            *string `json:"scope" does:"separated by spaces; all that the client may have if missing"`
-		AccessToken      *Secret `json:"access_token" does:"the token itself, of which the hash is kept"`
+		AccessToken      *Secret `json:"access_token" does:"the token itself; only its hash is kept"`
 		AccessSHA256     *Secret `json:"access_token_sha256" does:"in place of the token, in hex" dev:"-"`
 		ExpiresAt        *int64  `json:"expires_at" does:"of the access token, in Unix seconds"`
-		RefreshToken     *Secret `json:"refresh_token" does:"the token itself, of which the hash is kept"`
+		RefreshToken     *Secret `json:"refresh_token" does:"the token itself; only its hash is kept"`
 		RefreshSHA256    *Secret `json:"refresh_token_sha256" does:"in place of the token, in hex" dev:"-"`
 		RefreshExpiresAt *int64  `json:"refresh_expires_at" does:"of the refresh token, in Unix seconds"`
 		CreatedAt        *int64  `json:"created_at" does:"in Unix seconds; now if missing" dev:"-"`
