@@ -78,7 +78,7 @@ func marked(t testing.TB, page answer, name string) string {
 	t.Helper()
 	for n := range parsePage(t, page).Descendants() {
 		if n.Type == html.ElementNode && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name }) && n.FirstChild != nil {
-			return n.FirstChild.Data
+			return strings.TrimSpace(textOf(n))
 		}
 	}
 	return ""

@@ -16,14 +16,43 @@ type EventsProps struct {
 	Search      EventSearch
 	AccountName string
 	Refused     string // why the search was refused, in the words of the API; may be empty
-	Curl        string // the same search of the API
+	Curl        string // the same search of the API; empty if no customer was found
+	Customers   *FoundCustomers
 	List        EventList
+}
+
+// FoundCustomers are the customers whose events a search by name lists.
+type FoundCustomers struct {
+	Text       string // that was searched for
+	Customers  []FoundCustomer
+	FurtherURL string // searches on; empty if every customer was read
+	ReadMax    int    // customers that one search reads
+}
+
+// A FoundCustomer is one of them.
+type FoundCustomer struct {
+	ID, Name, Email string
+	URL             string // of its events alone
+}
+
+func (f FoundCustomers) table() deskTable {
+	t := deskTable{List: "customers", Heading: "Customers", Columns: []string{"Name", "E-mail", "Customer ID"}, Older: f.FurtherURL, Next: "Search further",
+		Empty: "No customer has this name or e-mail address."}
+	if f.FurtherURL != "" {
+		t.Text = "One search reads up to " + grouped(float64(f.ReadMax)) + " customers and lists 20 of them. There are more."
+	}
+	for _, c := range f.Customers {
+		t.Rows = append(t.Rows, deskRow{Hook: "customer", ID: c.ID, Cells: []deskCell{
+			{Text: orElse(c.Name, c.ID), Href: c.URL}, {Text: c.Email}, {Text: c.ID, Code: true},
+		}})
+	}
+	return t
 }
 
 // An EventSearch is the form of a search, as it was typed.
 type EventSearch struct {
 	URL, ClearURL string // where the form is sent, and without values
-	JSONURL       string // of the same page as the API sends it
+	JSONURL       string // of the same page as the API sends it; may be empty
 	Accounts      []Choice
 	Types         []string // suggested
 	Type          string
@@ -105,17 +134,20 @@ func choices(list []Choice) (options []deskOption) {
 }
 
 func (s EventSearch) form() deskForm {
-	form := deskForm{Action: s.URL, Button: "Show events", Clear: s.ClearURL, Links: []Link{{Label: "JSON", Href: s.JSONURL}}, Fields: []deskField{
+	form := deskForm{Action: s.URL, Button: "Show events", Clear: s.ClearURL, Fields: []deskField{
 		{As: "hidden", Name: "form", Value: "1"},
 		{As: "select", Name: "account", Label: "Account", Options: choices(s.Accounts)},
 		{Name: "type", Label: "Type", Value: s.Type, Suggestions: s.Types},
-		{Name: "resource", Label: "Resource", Value: s.Resource},
+		{Name: "resource", Label: "Resource, event ID or customer", Value: s.Resource},
 		{Name: "from", Label: "From", Value: s.From},
 		{Name: "to", Label: "To", Value: s.To},
 		{As: "select", Name: "order", Label: "Order", Options: []deskOption{
 			{Value: "desc", Label: "Newest first"}, {Value: "asc", Label: "Oldest first", Chosen: s.Ascending},
 		}},
 	}}
+	if s.JSONURL != "" {
+		form.Links = []Link{{Label: "JSON", Href: s.JSONURL}}
+	}
 	for _, f := range s.Further {
 		form.Fields = append(form.Fields, deskField{As: "hidden", Name: f.Label, Value: f.Value})
 	}
@@ -165,11 +197,23 @@ func Events(p EventsProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if p.Refused == "" {
-				templ_7745c5c3_Err = folded("curl", p.Curl, true).Render(ctx, templ_7745c5c3_Buffer)
+				if p.Curl != "" {
+					templ_7745c5c3_Err = folded("curl", p.Curl, true).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
+				if p.Customers != nil {
+					templ_7745c5c3_Err = list(p.Page, p.Customers.table()).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -47,7 +47,10 @@ func (s *Server) event(v *visit) error {
 	if err != nil {
 		return err
 	}
-	search, refused := v.parseEventSearch()
+	search, refused, err := v.parsePageSearch()
+	if err != nil {
+		return err
+	}
 	if refused != nil {
 		return refused
 	}

@@ -15,18 +15,23 @@ import (
 type eventSearch struct {
 	account  string
 	own      string          // the operator's account, which addresses need not name
+	customer customerSearch  // whose events alone are listed
 	from, to string          // as typed
 	asked    []web.QueryPair // as the API takes them, without from and to
 	pairs    []web.QueryPair // as the API takes them
 	query    api.EventQuery
 }
 
-// parseEventSearch reads the query of the explorer.
+// parseEventSearch reads the query of the explorer, without a customer.
 func (v *visit) parseEventSearch() (e eventSearch, refused *web.Problem) {
 	pairs, refused := web.ParseAPIQuery(v.r.URL.RawQuery)
 	if refused != nil {
 		return e, refused
 	}
+	return v.searchOf(pairs)
+}
+
+func (v *visit) searchOf(pairs []web.QueryPair) (e eventSearch, refused *web.Problem) {
 	account, given, pairs, refused := web.TakePair(pairs, "account")
 	if refused != nil {
 		return e, refused
@@ -80,7 +85,9 @@ func (e eventSearch) address(path string, more ...string) string {
 			pairs = append(pairs, api.Escaped(p.Name)+"="+api.Escaped(p.Value))
 		}
 	}
-	for _, p := range []web.QueryPair{{Name: "from", Value: e.from}, {Name: "to", Value: e.to}} {
+	for _, p := range []web.QueryPair{
+		{Name: customerParam, Value: e.customer.text}, {Name: customerAfterParam, Value: e.customer.after}, {Name: "from", Value: e.from}, {Name: "to", Value: e.to},
+	} {
 		if p.Value != "" {
 			pairs = append(pairs, p.Name+"="+api.Escaped(p.Value))
 		}

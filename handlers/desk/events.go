@@ -75,10 +75,13 @@ func (v *visit) listShown(account string, f eventlog.Filter) (events []deskEvent
 
 // events is GET /desk/events.
 func (s *Server) events(v *visit) error {
-	if handled := v.cleanSearch(); handled {
-		return nil
+	if handled, err := v.cleanSearch(); handled || err != nil {
+		return err
 	}
-	e, refused := v.parseEventSearch()
+	e, refused, err := v.parsePageSearch()
+	if err != nil {
+		return err
+	}
 	if refused != nil {
 		return v.refuseSearch(e, refused)
 	}
@@ -102,27 +105,31 @@ func (s *Server) events(v *visit) error {
 
 // cleanSearch leads from the address that the form made to one without empty
 // parameters, which the API does not take.
-func (v *visit) cleanSearch() bool {
+func (v *visit) cleanSearch() (handled bool, err error) {
 	pairs, refused := web.ParseAPIQuery(v.r.URL.RawQuery)
 	if refused != nil || !slices.Contains(pairs, web.QueryPair{Name: "form", Value: "1"}) {
-		return false
+		return false, nil
 	}
 	var kept []string
 	account := v.session.User.Account
 	for _, p := range pairs {
 		p.Value = strings.TrimSpace(p.Value)
-		if p.Name == "type" || p.Name == "resource" {
-			p.Value = strings.Join(strings.FieldsFunc(p.Value, func(c rune) bool { return c == ',' || c == ' ' }), ",")
-		}
-		if p.Name == "account" {
+		switch p.Name {
+		case "account":
 			account = p.Value
+		case "type":
+			p.Value = strings.Join(strings.FieldsFunc(p.Value, func(c rune) bool { return c == ',' || c == ' ' }), ",")
+		case "resource":
+			if p.Value != "" && v.isEvent(account, p.Value) {
+				v.s.site.RedirectHere(v.w, deskEventsPath+"/"+url.PathEscape(p.Value)+"?account="+api.Escaped(account))
+				return true, nil
+			}
+			if p.Name, p.Value, err = v.whatIsMeant(account, p.Value); err != nil {
+				return false, err
+			}
 		}
 		if p.Name != "form" && p.Value != "" && !(p.Name == "order" && p.Value == "desc") {
 			kept = append(kept, api.Escaped(p.Name)+"="+api.Escaped(p.Value))
-		}
-		if p.Name == "resource" && p.Value != "" && v.isEvent(account, p.Value) {
-			v.s.site.RedirectHere(v.w, deskEventsPath+"/"+url.PathEscape(p.Value)+"?account="+api.Escaped(account))
-			return true
 		}
 	}
 	to := deskEventsPath
@@ -130,7 +137,7 @@ func (v *visit) cleanSearch() bool {
 		to += "?" + strings.Join(kept, "&")
 	}
 	v.s.site.RedirectHere(v.w, to)
-	return true
+	return true, nil
 }
 
 func (v *visit) isEvent(account, id string) bool {
@@ -178,14 +185,22 @@ func (v *visit) showEvents(status int, e eventSearch, refused string, list views
 	if err != nil {
 		return err
 	}
-	v.draw(status, views.Events(views.EventsProps{Frame: v.frame(), Search: search, AccountName: name, Refused: refused, Curl: v.curl("/api/events", e.pairs), List: list}))
+	p := views.EventsProps{Search: search, AccountName: name, Refused: refused, List: list, Customers: e.shownCustomers()}
+	if !e.customer.findsNobody() {
+		p.Curl = v.curl("/api/events", e.pairs)
+	}
+	p.Frame = v.frame()
+	v.draw(status, views.Events(p))
 	return nil
 }
 
 func (v *visit) searchForm(e eventSearch) (form views.EventSearch, err error) {
 	form = views.EventSearch{
-		URL: deskEventsPath, ClearURL: deskEventsPath + "?account=" + api.Escaped(e.account), JSONURL: e.rawAddress(),
-		Type: e.value("type"), Resource: e.value("resource"), From: e.from, To: e.to, Ascending: e.single("order") == "asc",
+		URL: deskEventsPath, ClearURL: deskEventsPath + "?account=" + api.Escaped(e.account),
+		Type: e.value("type"), Resource: cmp.Or(e.customer.text, e.value("resource")), From: e.from, To: e.to, Ascending: e.single("order") == "asc",
+	}
+	if !e.customer.findsNobody() {
+		form.JSONURL = e.rawAddress()
 	}
 	if form.Accounts, err = v.accountChoices(e.account); err != nil {
 		return form, err
@@ -236,6 +251,10 @@ func (v *visit) accountChoices(chosen string) (options []views.Choice, err error
 
 // eventList reads a page of the search.
 func (v *visit) eventList(e eventSearch, current string) (list views.EventList, err error) {
+	list.Filtered, list.ClearURL = len(e.pairs) > 0 || e.customer.text != "", deskEventsPath+"?account="+api.Escaped(e.account)
+	if e.customer.findsNobody() {
+		return list, nil
+	}
 	events, page, err := v.listShown(e.account, e.query.Filter)
 	if err != nil {
 		return list, err
@@ -245,7 +264,6 @@ func (v *visit) eventList(e eventSearch, current string) (list views.EventList, 
 		row.Current = ev.ID == current
 		list.Events = append(list.Events, row)
 	}
-	list.Filtered, list.ClearURL = len(e.pairs) > 0, deskEventsPath+"?account="+api.Escaped(e.account)
 	backwards := !e.query.Before.IsZero()
 	if page.More || backwards && page.Count > 0 {
 		list.Older = e.address(deskEventsPath, "after", page.Next.String())
@@ -263,6 +281,7 @@ func (v *visit) eventList(e eventSearch, current string) (list views.EventList, 
 
 func (v *visit) listedEvent(e eventSearch, ev deskEvent) views.ListedEvent {
 	narrowed := e
+	narrowed.customer = customerSearch{}
 	narrowed.asked = []web.QueryPair{{Name: "resource", Value: ev.Resource}}
 	return views.ListedEvent{
 		ID: ev.ID, Type: ev.Type, Source: ev.Source, URL: e.address(deskEventsPath + "/" + ev.ID),
