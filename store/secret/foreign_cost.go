@@ -23,12 +23,15 @@ func CostOf(stored string) (Cost, error) {
 	if err != nil {
 		return "", err
 	}
-	h := k.inner.rounded()
+	return k.inner.rounded().costOf(k.isWrapped), nil
+}
+
+func (h foreignHash) costOf(isWrapped bool) Cost {
 	cost := Cost(h.scheme.name + "$" + h.params())
-	if k.isWrapped {
+	if isWrapped {
 		cost = wrappedCost + cost
 	}
-	return cost, nil
+	return cost
 }
 
 // Check rejects a text that [CostOf] cannot have returned.
@@ -71,7 +74,10 @@ func (h foreignHash) rounded() foreignHash {
 		memory := powerOfTwo(a)
 		r.cost, r.size = [3]uint32{memory, upTo(quarters(a*b), memory), 1}, argonKeySize
 	case h.scheme.name == "scrypt":
-		const usual = 8 // r
+		usual := uint32(8) // r
+		if b < usual {
+			usual = 1 // which is slower
+		}
 		n := max(powerOfTwo(upTo(a*b, usual)), 2)
 		r.cost, r.size = [3]uint32{n, usual, upTo(quarters(a*b*c), n*usual)}, argonKeySize
 	case h.scheme.fixed == 0: // PBKDF2: in one block of a key
@@ -107,6 +113,48 @@ func (h foreignHash) work() uint64 {
 	return uint64(max(h.cost[0], 1)) * uint64(max(h.cost[1], 1)) * uint64(max(h.cost[2], 1))
 }
 
+// shape is what a count of rounds cannot compare: a method, and how much memory it works on. Rounds
+// in the caches of a processor take a third of the time of others.
+type shape struct {
+	method string // with the wrapping
+	memory uint32 // as the first parameter of Argon2 and scrypt
+}
+
+// dearestOf returns the costs of each method that may take longest: the dearest of each shape.
+func dearestOf(costs []Cost) (map[string][]Cost, error) {
+	work, dearest := map[shape]uint64{}, map[shape]Cost{}
+	for _, c := range costs {
+		p, err := c.parse()
+		if err != nil {
+			return nil, err
+		}
+		of := shape{method: strings.SplitAfter(string(c), "$")[0]}
+		if p.memoryKiB() > 0 {
+			of.memory = p.cost[0]
+		}
+		if p.work() > work[of] {
+			work[of], dearest[of] = p.work(), c
+		}
+	}
+	byMethod := map[string][]Cost{}
+	for of, c := range dearest {
+		byMethod[of.method] = append(byMethod[of.method], c)
+	}
+	return byMethod, nil
+}
+
+// sample returns a hash of the same shape with so few passes that it takes some 20 ms, if the memory
+// allows it.
+func (h foreignHash) sample() foreignHash {
+	const argonKiB, scryptBlocks = 16 << 10, 1 << 15
+	if h.scheme.name == "scrypt" {
+		h.cost[2] = min(h.cost[2], max(scryptBlocks/(h.cost[0]*h.cost[1]), 1))
+	} else {
+		h.cost[1] = min(h.cost[1], max(argonKiB/h.cost[0], 1))
+	}
+	return h
+}
+
 // measured has how long checks took that were measured.
 type measured struct {
 	mu   sync.Mutex
@@ -117,8 +165,8 @@ const (
 	// A check is measured with the longest password, as some methods read it in every round.
 	measureRuns = 3
 	measureLong = 150 * time.Millisecond // then one run is enough
-	// measuredMax bounds what is remembered. The dearest of each method are measured.
-	measuredMax = 100
+	// measuredMax bounds what is remembered: the dearest of each method, and a sample of each shape.
+	measuredMax = 500
 )
 
 // RefusalTime returns how long after its turn began a refused sign-in is answered, in a store that
@@ -128,29 +176,47 @@ func (h *Hasher) RefusalTime(ctx context.Context, costs []Cost) (time.Duration, 
 	if len(costs) == 0 {
 		return 0, nil
 	}
-	dearest := map[string]Cost{} // of each method
-	for _, c := range costs {
-		p, err := c.parse()
-		if err != nil {
-			return 0, err
-		}
-		method := strings.SplitAfter(string(c), "$")[0]
-		if before, err := dearest[method].parse(); err != nil || p.work() > before.work() {
-			dearest[method] = c
-		}
+	dearest, err := dearestOf(costs)
+	if err != nil {
+		return 0, err
 	}
 	h.measured.mu.Lock()
 	defer h.measured.mu.Unlock()
 	longest, err := h.measure(ctx, "") // ours
-	for _, c := range dearest {
+	for _, shapes := range dearest {
 		if err != nil {
 			return 0, err
 		}
 		var took time.Duration
-		took, err = h.measure(ctx, c)
+		took, err = h.measureDearest(ctx, shapes)
 		longest = max(longest, took)
 	}
 	return longest * 5 / 4, err
+}
+
+// measureDearest measures the dearest of the shapes of a method. Samples say which it is: a hundred
+// shapes at a second each would delay a start.
+func (h *Hasher) measureDearest(ctx context.Context, shapes []Cost) (time.Duration, error) {
+	if len(shapes) == 1 {
+		return h.measure(ctx, shapes[0])
+	}
+	var dearest Cost
+	longest := time.Duration(-1)
+	for _, c := range shapes {
+		p, err := c.parse()
+		if err != nil {
+			return 0, err
+		}
+		few := p.sample()
+		took, err := h.measure(ctx, few.costOf(c.Wrapped()))
+		if err != nil {
+			return 0, err
+		}
+		if took *= time.Duration(p.work() / few.work()); took > longest {
+			dearest, longest = c, took
+		}
+	}
+	return h.measure(ctx, dearest)
 }
 
 // measure returns how long a check of that cost takes, or with "" one of ours.

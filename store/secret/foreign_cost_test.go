@@ -9,6 +9,7 @@ import (
 
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
@@ -105,3 +106,46 @@ func TestRefusalTime(t *testing.T) {
 		t.Errorf("a caller who is gone is waited for: %v", took)
 	}
 }
+
+// BenchmarkDearestHash checks the longest password against the dearest hashes of each method that an
+// import takes, in turns with bcrypt of cost 14, which takes a second.
+func BenchmarkDearestHash(b *testing.B) {
+	h, ctx := secret.NewQuickHasher(), context.Background()
+	password := strings.Repeat("x", secret.PasswordSizeMax)
+	check := func(hash string) storetest.Work {
+		v := snapshot.Text(hash)
+		if strings.HasPrefix(hash, `{"`) {
+			v = must.Get(snapshot.Parse([]byte(hash), 2))(b)
+		}
+		kept := must.Get(h.Wrap(ctx, secret.Caller{}, must.Get(secret.ParseForeign(v))(b)))(b)
+		return storetest.Timed(func() { must.Get(h.Verify(ctx, secret.Caller{}, kept.Text, password))(b) })
+	}
+	const longSalt = "$" + salt81 + salt81 + salt81 + "$"
+	hex64, key64 := hex32+hex32, strings.Repeat("A", 86)
+	for name, hash := range map[string]string{
+		"argon2id_of_128_MiB": "$argon2id$v=19$m=131072,t=4,p=1" + argonRest,
+		"argon2i_of_8_KiB":    "$argon2i$v=19$m=8,t=65536,p=1" + argonRest,
+		"argon2id_of_8_lanes": "$argon2id$v=19$m=64,t=8192,p=8" + argonRest,
+		"scrypt_of_128_MiB":   "scrypt:131072:8:1" + longSalt + hex64,
+		"scrypt_of_r_1":       "scrypt:1048576:1:1" + longSalt + hex64,
+		"scrypt_of_many_p":    "scrypt:16:1:65536" + longSalt + hex64,
+		"scrypt_of_large_r":   "scrypt:16:65536:1" + longSalt + hex64,
+		"phpass":              "$P$I12345678Cb8lKGhMhDUVuV2gLyv2L1",
+		"symfony_of_sha512":   `{"scheme":"symfony","algorithm":"sha512","iterations":100000,"salt":"` + salt81 + salt81 + salt81 + `","hash":"` + hex64 + `"}`,
+		"crypt_of_sha256":     "$5$rounds=100000" + cryptRest5,
+		"pbkdf2_sha1":         "$pbkdf2$2000000" + argonRest,
+		"pbkdf2_sha256":       "$pbkdf2-sha256$4000000" + argonRest,
+		"pbkdf2_sha512":       "$pbkdf2-sha512$2000000$" + salt16 + "$" + key64,
+	} {
+		b.Run(name, func(b *testing.B) {
+			var of storetest.Pairs
+			dear, bcrypt := check(hash), check("$2b$14$"+bcryptRest)
+			for b.Loop() {
+				of.Take(dear, bcrypt)
+			}
+			of.Report(b, name, "bcrypt-14")
+		})
+	}
+}
+
+const salt81 = "a salt of eighty-one bytes, which nobody else has, though a hostile file may; so"

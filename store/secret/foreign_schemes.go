@@ -59,12 +59,14 @@ const (
 
 	pbkdf2WorkMax  = 4_000_000 // iterations times blocks; half of it for SHA-512
 	scryptWorkMax  = 1 << 20   // N·r·p
+	scryptEndsMax  = 1 << 16   // r·p, for which its PBKDF2 at both ends pays 128 bytes each
 	scryptSizeKept = 1 << 17   // N·r
 	roundsMax      = 100_000
 	cryptRoundsMin = 1000 // the description of SHA-crypt raises what is below
 	cryptSaltMax   = 16
 	phpassLogMin   = 7
 	phpassLogMax   = 20
+	phpassRead     = 512 // bytes of a password that 2^20 rounds read; with all 1,024 they take two seconds
 )
 
 // digests are the hash functions of other systems, and pbkdf2Kept is from how many iterations of
@@ -103,7 +105,8 @@ var schemes = func() map[string]*scheme {
 	list := []*scheme{argon2id, &argon2i, &bcrypt, &bcryptSHA256,
 		{name: "scrypt", kind: "scrypt", params: []string{"n", "r", "p"}, sizes: [2]int{16, 64}, check: checkScrypt,
 			isKept: func(h foreignHash) bool { return h.cost[0]*h.cost[1] >= scryptSizeKept }, derive: deriveScrypt},
-		{name: "phpass", kind: "phpass", params: []string{"log"}, fixed: md5.Size, salt: phpassSaltSize, derive: derivePhpass,
+		{name: "phpass", kind: "phpass", params: []string{"log"}, fixed: md5.Size, salt: phpassSaltSize,
+			derive: func(h foreignHash, password []byte) []byte { return derivePhpass(md5.New(), h, password) },
 			check: func(h foreignHash) error {
 				return within("a logarithm of the rounds", h.cost[0], phpassLogMin, phpassLogMax)
 			}},
@@ -292,6 +295,8 @@ func checkScrypt(h foreignHash) error {
 		return errors.New("needs more than 128 MiB")
 	case n*r*p > scryptWorkMax:
 		return fmt.Errorf("has N·r·p above %d", scryptWorkMax)
+	case r*p > scryptEndsMax:
+		return fmt.Errorf("has r·p above %d", scryptEndsMax)
 	}
 	return nil
 }
@@ -359,10 +364,13 @@ func deriveSymfony(of func() hash.Hash, h foreignHash, password []byte) []byte {
 	return sum
 }
 
-// derivePhpass is the portable hash of phpass.
-func derivePhpass(h foreignHash, password []byte) []byte {
-	d := md5.New()
+// derivePhpass is the portable hash of phpass, whose d is MD5. With the most rounds a password longer
+// than phpassRead is never right: they read only its beginning, and the first digest all of it.
+func derivePhpass(d hash.Hash, h foreignHash, password []byte) []byte {
 	sum := sumOf(d, h.salt, password)
+	if h.cost[0] == phpassLogMax {
+		password = password[:min(len(password), phpassRead)]
+	}
 	for range uint32(1) << h.cost[0] {
 		sum = sumOf(d, sum, password)
 	}
