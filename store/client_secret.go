@@ -69,6 +69,9 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string, ad
 	if !known || proved == 0 || !c.DisabledAt.IsZero() {
 		return Client{}, fmt.Errorf("authenticate client: %w", record.ErrMismatch)
 	}
+	if presented != "" { // of a public client anybody may say that it is the one
+		s.clientAuthenticated(ctx, c)
+	}
 	return c, nil
 }
 

@@ -201,7 +201,7 @@ func (im *Importer) applyClient(tx kv.Txn, r *moving.Client, c Client) (importOu
 // foundClient compares a client with the one that exists, and replaces that if it may.
 func (im *Importer) foundClient(tx kv.Txn, r *moving.Client, line description, c, found Client) (importOutcome, error) {
 	o, err := im.exists(line, describeClient(found, c, false))
-	if err != nil || !im.options.Update || len(o.differs) == 0 || found.importedRevision != found.Revision {
+	if err != nil || !im.options.Update || len(o.differs) == 0 || !found.isReplaceable() {
 		return o, err
 	}
 	if used, err := isUsed(tx, record.ClientFamiliesKey(c.ID)); used || err != nil {
@@ -275,7 +275,7 @@ func (im *Importer) readUser(r *moving.User, item *importItem) error {
 			if record.IsAbsent(err) {
 				return true, nil
 			}
-			return im.options.Update && found.importedRevision == found.Revision, err
+			return im.options.Update && found.isReplaceable(), err
 		}
 	}
 	item.apply = func(tx kv.Txn) (importOutcome, error) { return im.applyUser(tx, u) }
@@ -460,7 +460,7 @@ func (im *Importer) applyUser(tx kv.Txn, u *importedUser) (importOutcome, error)
 func (im *Importer) foundUser(tx kv.Txn, u *importedUser, line description, found User) (importOutcome, error) {
 	o, err := im.exists(line, describeUser(found))
 	isNew := len(o.differs) > 0 || u.mustHash && (u.password != "" || im.options.DryRun)
-	if err != nil || !im.options.Update || !isNew || found.importedRevision != found.Revision {
+	if err != nil || !im.options.Update || !isNew || !found.isReplaceable() {
 		return o, err
 	}
 	if used, err := isUsed(tx, record.UserFamiliesKey(found.ID)); used || err != nil {

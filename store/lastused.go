@@ -24,7 +24,7 @@ type lastUsed struct {
 
 const (
 	lastUsedMax      = 1 << 16 // uses in memory; further ones are not recorded
-	lastUsedBatchMax = 150     // uses in one Update, four records each
+	lastUsedBatchMax = 150     // uses in one Update, six records each at most
 )
 
 func (m *lastUsed) init() {
@@ -221,6 +221,11 @@ func recordFamilyUse(tx kv.Txn, id secret.ID, now time.Time) (family, error) {
 	}
 	if err := recordClientUse(tx, f.client, now); err != nil {
 		return family{}, err
+	}
+	if f.imported && f.usedAt.IsZero() {
+		if err := userUsed(tx, f.user); err != nil {
+			return family{}, err
+		}
 	}
 	f.usedAt = later(f.usedAt, now)
 	return f, writeFamily(tx, f)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -183,7 +184,7 @@ func (o *rotation) rotate(t refreshToken) error {
 	}
 	if o.family.imported {
 		o.family.imported = false
-		if err := writeFamily(o.tx, o.family); err != nil {
+		if err := errors.Join(writeFamily(o.tx, o.family), userUsed(o.tx, o.family.user)); err != nil {
 			return err
 		}
 	}

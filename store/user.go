@@ -340,8 +340,9 @@ func (s *Store) AuthenticateUser(ctx context.Context, c secret.Caller, username,
 		return User{}, fmt.Errorf("authenticate user: %w", record.ErrMismatch) // also if the caller is gone
 	}
 	if verdict.Renew {
-		u = s.renewPassword(ctx, c, u, password)
+		return s.renewPassword(ctx, c, u, password), nil
 	}
+	s.userSignedIn(ctx, u)
 	return u, nil
 }
 

@@ -1,0 +1,83 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
+)
+
+// TestImportUpdatesNobodyWhoWasUsed: what a use left behind, such as a session or a family of tokens,
+// may be gone by the second run.
+//
+// Promise (Platform §9): --update leaves whoever was used: a client that only introspects, a user who
+// signed in although the client of those tokens was deleted, one whose imported token was used or refreshed
+func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
+	t.Parallel()
+	const clientSecret, password = "a secret of the old system, 1", "a phrase of the old system"
+	ours := passwordLine(t, "harriet", "default", password, "")
+	for name, c := range map[string]struct {
+		use         func(t testing.TB, f *storetest.Fixture)
+		wantUpdated int // of the user, the client that introspects and the public one
+	}{
+		"nobody": {func(testing.TB, *storetest.Fixture) {}, 3},
+		"a_client_that_introspects": {func(t testing.TB, f *storetest.Fixture) {
+			c := must.Get(f.AuthenticateClient(t.Context(), "api", clientSecret, nil))(t)
+			if _, err := f.Introspect(t.Context(), c, "a text that is no token"); err == nil {
+				t.Error("no token is introspected")
+			}
+		}, 2},
+		"a_wrong_secret": {func(t testing.TB, f *storetest.Fixture) {
+			if _, err := f.AuthenticateClient(t.Context(), "api", "wrong", nil); err == nil {
+				t.Error("a wrong secret is right")
+			}
+		}, 3},
+		"a_public_client_that_anybody_names": {func(t testing.TB, f *storetest.Fixture) {
+			must.Get(f.AuthenticateClient(t.Context(), "till", "", nil))(t)
+		}, 3},
+		"a_user_of_a_deleted_client": {func(t testing.TB, f *storetest.Fixture) {
+			c, _ := f.Client(t)
+			u := must.Get(f.AuthenticateUser(t.Context(), secret.Caller{}, "harriet", password))(t)
+			must.Get(f.IssueForPassword(t.Context(), store.By{}, c, u, store.ScopeUnstated))(t)
+			must.Do(t, f.DeleteClient(t.Context(), c.ID))
+		}, 2},
+		"a_wrong_password": {func(t testing.TB, f *storetest.Fixture) {
+			if _, err := f.AuthenticateUser(t.Context(), secret.Caller{}, "harriet", "wrong"); err == nil {
+				t.Error("a wrong password is right")
+			}
+		}, 3},
+		"an_imported_token_of_a_deleted_client": {func(t testing.TB, f *storetest.Fixture) {
+			must.Get(f.FindPrincipal(t.Context(), oldToken(oldAccess)))(t)
+			f.FlushLastUsed(t.Context())
+			must.Do(t, f.DeleteClient(t.Context(), "books"))
+		}, 2},
+		"an_imported_token_that_was_refreshed": {func(t testing.TB, f *storetest.Fixture) {
+			c := must.Get(f.FindClient(t.Context(), "books"))(t)
+			must.Get(f.RotateRefresh(t.Context(), store.Refresh{Client: c, Token: oldToken(oldRefresh)}))(t)
+			must.Do(t, f.DeleteClient(t.Context(), "books"))
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := storetest.New(t)
+			port(t, f.Store, store.ImportOptions{}, `{"account":{"account":"default"}}`, ours,
+				`{"client":{"client_id":"api","client_secret":"`+clientSecret+`","redirect_uris":["https://api.example/"]}}`,
+				`{"client":{"client_id":"till","public":true,"redirect_uris":["https://till.example/"]}}`,
+				`{"client":{"client_id":"books","client_secret":"another secret of the old system","redirect_uris":["https://books.example/"]}}`,
+				fmt.Sprintf(`{"token":{"client_id":"books","username":"harriet","access_token":%q,"refresh_token":%q}}`, oldAccess, oldRefresh))
+			c.use(t, f)
+			for _, dry := range []bool{true, false} {
+				got := port(t, f.Store, store.ImportOptions{Update: true, DryRun: dry}, passwordLine(t, "harriet", "default", "a phrase of an attacker", ""),
+					`{"client":{"client_id":"api","client_secret":"a secret of an attacker, 22","redirect_uris":["https://api.example/"]}}`,
+					`{"client":{"client_id":"till","public":true,"redirect_uris":["https://evil.example/"]}}`)
+				if got.Updated != c.wantUpdated || got.Unchanged != 3-c.wantUpdated {
+					t.Errorf("dry %v: %d updated, %d unchanged, want %d updated of 3: %q", dry, got.Updated, got.Unchanged, c.wantUpdated, got.reports)
+				}
+			}
+			must.Get(f.CheckAll(t.Context()))(t)
+		})
+	}
+}
