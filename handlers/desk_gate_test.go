@@ -95,6 +95,8 @@ func TestDeskGate(t *testing.T) {
 	for _, route := range h.server.DeskRoutes() {
 		templates[route[1]] = true
 	}
+	// The link to sign in leads back to the address, whatever it is.
+	asDesk := strings.NewReplacer("dosk", "desk", "DOSK", "DESK", "64osk", "64esk")
 	for who, b := range browsers {
 		for template := range templates {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
@@ -111,7 +113,7 @@ func TestDeskGate(t *testing.T) {
 					}
 					target := h.deskTarget(template, olga)
 					unknown := strings.NewReplacer("desk", "dosk", "DESK", "DOSK", "%64esk", "%64osk").Replace(target)
-					if got, want := ask(target), ask(unknown); got != want {
+					if got, want := ask(target), asDesk.Replace(ask(unknown)); got != want {
 						t.Fatalf("%s: %s %s answers\n%s\nwant the answer of an unknown address\n%s", who, method, target, got, want)
 					}
 				}
@@ -301,15 +303,32 @@ func TestDeskFrom(t *testing.T) {
 	}
 }
 
-// TestSignInFromNowhere: an operator whose session has ended gets back to the desk.
+// TestSignInFromNowhere: an operator whose session has ended gets back to the page of the desk
+// that was asked for, and anybody else to the start page.
+//
+// Promise (Browsers): a sign-in leads back to the page that was asked for, and never off the site
 func TestSignInFromNowhere(t *testing.T) {
 	h := parallelHouse(t, withDesk())
 	h.operator(t, "olga")
 	for name, want := range map[string]string{"olga": "/desk", "mara": "/"} {
 		b := h.browser(t)
-		lost := b.get(t, "/desk/users", header("Accept", "text/html"))
-		if !strings.Contains(lost.body, `href="/login?to=desk"`) || !strings.Contains(lost.body, `href="/"`) {
+		const asked = "/desk/events?type=customer.*&from=2026-03-09%2014:30"
+		lost := b.get(t, asked, header("Accept", "text/html"))
+		link := linkOn(t, lost, "Sign in")
+		if link != "/login?to="+url.QueryEscape(asked) || linkOn(t, lost, "Start page") != "/" {
 			t.Fatalf("the 404 page lacks its links: %s", lost.body)
+		}
+		back := asked
+		if want == "/" {
+			back = "/"
+		}
+		wrong := b.submitFresh(t, link, "username", name, "password", "not the password")
+		if a := b.submit(t, wrong, "username", name, "password", storetest.Password); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != back {
+			t.Errorf("%s: %d to %q, want %s", name, a.StatusCode, a.Header.Get("Location"), back)
+		}
+		b = h.browser(t)
+		if link := linkOn(t, b.post(t, "/desk/users", url.Values{}, header("Accept", "text/html")), "Sign in"); link != "/login?to=desk" {
+			t.Errorf("the 404 page of a form leads to %q", link)
 		}
 		a := b.submitFresh(t, "/login?to=desk", "username", name, "password", storetest.Password)
 		if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != want {
@@ -320,6 +339,28 @@ func TestSignInFromNowhere(t *testing.T) {
 		}
 		if strings.Contains(b.get(t, "/nothing", header("Accept", "text/html")).body, "Sign in<") {
 			t.Errorf("%s, signed in, is offered to sign in", name)
+		}
+	}
+}
+
+// TestSignInLeadsToTheDeskAlone: an address that is not plainly one of the desk is not carried
+// along, whoever signs in.
+//
+// Promise (Browsers): a sign-in leads back to the page that was asked for, and never off the site
+func TestSignInLeadsToTheDeskAlone(t *testing.T) {
+	h := parallelHouse(t, withDesk())
+	olga := h.signedIn(t, h.operator(t, "olga"))
+	nobody := h.browser(t)
+	for to, want := range map[string]string{
+		"/desk": "/desk", "/desk/users?after=a%2Fb": "/desk/users?after=a%2Fb", "/desk?range=7d": "/desk?range=7d", "/desk/clients/a%20b": "/desk/clients/a%20b",
+		"/deskx": "/", "/desk/../account": "/", "/desk/%2e%2e/account": "/", "/desk//evil.example": "/", "//desk/x": "/", "//evil.example/desk": "/", "https://evil.example/desk": "/",
+		`/desk/\evil.example`: "/", "/desk/x\ny": "/", "/desk/\xff": "/", "/desk/é": "/", "/desk#x": "/", "/nothing": "/", "/desk/" + strings.Repeat("x", 1024): "/", "desk/users": "/",
+	} {
+		if a := olga.get(t, "/login?to="+url.QueryEscape(to)); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != want {
+			t.Errorf("to=%.40q: %d to %q, want %s", to, a.StatusCode, a.Header.Get("Location"), want)
+		}
+		if carried := formOn(t, nobody.get(t, "/login?to="+url.QueryEscape(to))).fields.Get("to"); carried != to && want != "/" || carried != "" && want == "/" {
+			t.Errorf("to=%.40q: the form carries %q", to, carried)
 		}
 	}
 }

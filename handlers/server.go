@@ -112,7 +112,7 @@ func New(c Config) *Server {
 		site.Watch = s.dev.Watch
 	}
 	if c.Desk != nil {
-		s.oauth.DeskFor, site.SignInPath = s.desk.PathFor, oauth.SignInForDesk
+		s.oauth.DeskFor, site.SignInPath = s.desk.PathFor, oauth.SignInFor
 	}
 	s.public = site.Public(s.publicRoutes())
 	s.operators = site.ForOperators(s.adminRoutes())

@@ -15,7 +15,7 @@ type LoginProps struct {
 	ClientName string // the client of the sign-in; empty for tollhouse itself
 	Action     string // where the form is posted, "/login"
 	Query      string // hidden field "query": the authorization request's query, verbatim
-	To         string // hidden field "to": which of our own pages comes next; may be empty
+	To         string // hidden field "to": the page that comes next; may be empty
 	FormToken  string // hidden field "form_token"
 	Username   string // as it was sent, kept after a refusal
 	Refused    bool   // username and password do not match; marks both fields

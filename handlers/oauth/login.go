@@ -5,6 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"path"
+	"strings"
 
 	"tollhouse/handlers/web"
 	"tollhouse/store"
@@ -16,7 +19,7 @@ import (
 // loginScreen is what varies between renderings of the sign-in screen.
 type loginScreen struct {
 	request  *authRequest // nil for a sign-in to tollhouse itself
-	to       string       // name of the next page; without a request
+	to       string       // the next page, see [knownPage]; without a request
 	username string
 	refused  bool
 	done     views.Done
@@ -25,30 +28,62 @@ type loginScreen struct {
 	status   int    // 0 for 200
 }
 
-// The names of pages to the sign-in screen.
+// The names of pages to the sign-in screen. Besides them it takes the address of a page of the
+// desk.
 const (
-	toAccount = "account"
-	toDesk    = "desk"
+	toAccount  = "account"
+	toDesk     = "desk"
+	addressMax = 1024 // bytes
 )
 
-// pageBehind returns the page after a sign-in for no client. It maps names, not
-// addresses, so that no link can send a signed-in person elsewhere.
+// SignInFor is where the page for an unknown address offers to sign in. The link carries that
+// address along, whether the desk has it or not, so that an operator whose session has ended
+// gets back and nobody learns what exists.
+func SignInFor(r *http.Request) string {
+	address := r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		address += "?" + r.URL.RawQuery
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || len(address) > addressMax {
+		return SignInForDesk
+	}
+	return "/login?to=" + url.QueryEscape(address)
+}
+
+// pageBehind returns the page after a sign-in for no client: only our own, so that no link can
+// send a signed-in person elsewhere. Who may not open the desk gets to the start page, whatever
+// the address.
 func (s *Server) pageBehind(r *http.Request, to string, u store.User) string {
 	switch {
 	case to == toAccount:
 		return "/account"
-	case to == toDesk && s.DeskFor != nil:
-		return cmp.Or(s.DeskFor(r, u), "/")
+	case to == "" || s.DeskFor == nil:
+		return "/"
 	}
-	return "/"
+	desk := s.DeskFor(r, u)
+	if desk != "" && to != toDesk {
+		return to
+	}
+	return cmp.Or(desk, "/")
 }
 
-// knownPage returns the name of a page, or "".
+// knownPage returns the name of a page or the address of one of the desk, or "".
 func knownPage(to string) string {
-	if to == toAccount || to == toDesk {
+	if to == toAccount || to == toDesk || isOfDesk(to) {
 		return to
 	}
 	return ""
+}
+
+// isOfDesk reports whether an address is of the desk, in plain form: without a host, a fragment,
+// dot segments, and characters that a browser would read in another way.
+func isOfDesk(address string) bool {
+	if len(address) > addressMax || strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' || c == '#' }) {
+		return false
+	}
+	asked, _, _ := strings.Cut(address, "?")
+	unescaped, err := url.PathUnescape(asked)
+	return err == nil && (asked == web.DeskPath || strings.HasPrefix(asked, web.DeskPath+"/")) && path.Clean(unescaped) == unescaped
 }
 
 // suffix is what the addresses of a sign-in have behind the path, so that a tab that the
@@ -58,7 +93,7 @@ func (l loginScreen) suffix() string {
 	case l.request != nil:
 		return "?" + l.request.kept()
 	case l.to != "":
-		return "?to=" + l.to
+		return "?to=" + url.QueryEscape(l.to)
 	}
 	return ""
 }

@@ -85,8 +85,8 @@ func (s *Site) Render(w http.ResponseWriter, r *http.Request, status int, screen
 	WriteBody(w, status, "text/html; charset=utf-8", body.Bytes())
 }
 
-// RedirectHere sends the browser to one of our own pages. path starts with a slash and
-// never comes from a caller.
+// RedirectHere sends the browser to one of our own pages. path starts with a slash; one that
+// comes from a caller was checked.
 func (s *Site) RedirectHere(w http.ResponseWriter, path string) {
 	w.Header().Set("Location", s.Base+path)
 	w.Header().Set("Cache-Control", "no-store")
@@ -108,7 +108,7 @@ func (s *Site) WriteProblemPage(w http.ResponseWriter, r *http.Request, p *Probl
 		props.Command = ""
 	}
 	if props.Kind.OffersSignIn() && !s.isSignedIn(r) {
-		props.SignInURL = s.SignInPath
+		props.SignInURL = s.SignInPath(r)
 	}
 	PageHeaders(w, Nowhere)
 	s.Render(w, r, p.Status, views.Error(props))

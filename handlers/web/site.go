@@ -72,8 +72,8 @@ type Site struct {
 
 	instance string
 	logo     logo
-	// SignInPath is where a page for no address offers to sign in.
-	SignInPath string
+	// SignInPath returns where the page for an unknown address offers to sign in.
+	SignInPath func(r *http.Request) string
 
 	// Watch wraps the answer to a request of dev; nil in serve.
 	Watch func(w http.ResponseWriter, r *http.Request, facts *RequestFacts) http.ResponseWriter
@@ -103,7 +103,7 @@ func New(c Config) *Site {
 		Origins:   http.NewCrossOriginProtection(),
 		Proxies:   &proxies{trusted: c.TrustedProxies, log: c.Log},
 
-		instance: c.InstanceName, logo: newLogo(c.Logo), SignInPath: "/login",
+		instance: c.InstanceName, logo: newLogo(c.Logo), SignInPath: func(*http.Request) string { return "/login" },
 
 		Load: newLoad(c.Memory), ready: c.Ready, observe: c.Observe, metrics: c.Metrics,
 
