@@ -93,7 +93,7 @@ func OpenBackup(r io.Reader) (*BackupFile, error) {
 	}
 	if b.Header.Schema != formatVersion {
 		b.Close()
-		return nil, &FormatError{Found: b.Header.Schema}
+		return nil, &FormatError{Found: b.Header.Schema, Needs: b.Header.Version}
 	}
 	return &BackupFile{Header: b.Header, r: b}, nil
 }

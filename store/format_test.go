@@ -196,6 +196,63 @@ func TestAnotherFormat(t *testing.T) {
 	}
 }
 
+// TestANewerFormatNamesTheReleaseThatReadsIt: whatever a later format has behind the fields
+// that this one knows.
+//
+// Promise (Backup): a store or a backup that a newer version wrote is refused with the number of the
+// release that is needed
+func TestANewerFormatNamesTheReleaseThatReadsIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		format byte
+		behind string // the instance
+		want   string
+	}{
+		"a_newer_format":          {2, "\x061.12.0", "use tollhouse 1.12.0 or newer"},
+		"a_candidate":             {2, "\x0a2.0.0-rc.1", "use tollhouse 2.0.0-rc.1 or newer"},
+		"with_fields_of_its_own":  {3, "\x051.4.0\x01\x02\x03", "use tollhouse 1.4.0 or newer"},
+		"without_a_number":        {2, "", "use the tollhouse that wrote it, or a later one"},
+		"with_words_for_a_number": {2, "\x0a1.4.0\nhint", "use the tollhouse that wrote it, or a later one"},
+		"an_older_format":         {0, "\x051.0.0", "use the tollhouse that wrote it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := storetest.New(t)
+			must.Do(t, f.DB.Update(t.Context(), func(tx kv.Txn) error {
+				meta := append(append([]byte{2, c.format}, make([]byte, len(secret.ID{}))...), c.behind...)
+				return tx.Set([]byte("mstore\x00"), meta, time.Time{})
+			}))
+			_, err := store.Open(t.Context(), f.DB, store.Options{Now: f.Clock.Now, Lifetimes: store.DefaultLifetimes()})
+			var refused *store.FormatError
+			if !errors.As(err, &refused) || refused.Found != uint64(c.format) || refused.Hint() != c.want {
+				t.Errorf("Open() = %v, want a FormatError with the hint %q", err, c.want)
+			}
+		})
+	}
+	t.Run("a_new_store_has_the_number_of_its_format", func(t *testing.T) {
+		t.Parallel()
+		var own []byte
+		err := storetest.New(t).DB.View(t.Context(), func(r kv.Reader) (err error) {
+			own, err = r.Get([]byte("mstore\x00"))
+			own = bytes.Clone(own)
+			return err
+		})
+		if err != nil || !bytes.HasSuffix(own, []byte("\x051.0.0")) {
+			t.Errorf("the store's own record is %q, %v", own, err)
+		}
+	})
+	t.Run("a_backup_names_what_wrote_it", func(t *testing.T) {
+		t.Parallel()
+		var file bytes.Buffer
+		must.Get(backup.NewWriter(&file, backup.Header{Schema: 2, Version: "1.12.0"}))(t)
+		_, err := store.OpenBackup(&file)
+		var refused *store.FormatError
+		if !errors.As(err, &refused) || refused.Hint() != "use tollhouse 1.12.0 or newer" {
+			t.Errorf("OpenBackup() = %v", err)
+		}
+	})
+}
+
 // TestAStoreWithoutItsOwnRecord is damaged, and not new: it gets no other identity.
 func TestAStoreWithoutItsOwnRecord(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tollhouse/store/backup"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -132,6 +133,10 @@ type Store struct {
 // another version are rejected.
 const formatVersion = 1
 
+// formatSince is the first release that reads formatVersion. A store has it, so that older
+// releases can name the one that is needed.
+const formatSince = "1.0.0"
+
 const (
 	metaStore  = "store" // name of the store's own record; every store has one
 	metaRecord = 2
@@ -142,14 +147,22 @@ const (
 
 // FormatError means that the store has a format that this version of tollhouse does
 // not read.
-type FormatError struct{ Found uint64 }
+type FormatError struct {
+	Found uint64
+	Needs string // a release that reads it, or "" if it does not say
+}
 
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("the store has the unknown format %d; this tollhouse reads format %d", e.Found, formatVersion)
 }
 
 // Hint returns the next step.
-func (e *FormatError) Hint() string { return "use the tollhouse that wrote it" }
+func (e *FormatError) Hint() string {
+	if e.Found < formatVersion {
+		return "use the tollhouse that wrote it"
+	}
+	return backup.HintOf(e.Needs)
+}
 
 // Open returns a Store on db. An empty db gets a format and an instance id. Errors:
 // *FormatError, which leaves the store unchanged, *InvalidError for a lifetime, the
@@ -168,12 +181,12 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	s.initBudgets(o.AccountWrites)
 	// Drawn for a new store only: one that is opened again draws what it drew before.
 	fresh := sync.OnceValue(func() secret.ID { return secret.NewID(s.random) })
-	var format uint64
+	var m meta
 	err := db.Update(ctx, func(tx kv.Txn) error {
-		format, s.instance, s.epoch = formatVersion, secret.ID{}, ""
+		m, s.epoch = meta{format: formatVersion}, ""
 		value, err := tx.Get(record.MetaKey(metaStore))
 		if err == nil {
-			if format, s.instance, err = decodeMeta(value); err != nil || format != formatVersion {
+			if m, err = decodeMeta(value); err != nil || m.format != formatVersion {
 				return err
 			}
 			if s.epoch, err = readEpoch(tx); err != nil {
@@ -187,15 +200,16 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		for range tx.Scan(kv.Range{KeysOnly: true, Limit: 1}) {
 			return &kv.CorruptError{Kind: record.TagMeta, Reason: "it is missing, and other records are there"}
 		}
-		s.instance = fresh()
-		return tx.Set(record.MetaKey(metaStore), encodeMeta(formatVersion, s.instance), time.Time{})
+		m.instance, m.needs = fresh(), formatSince
+		return tx.Set(record.MetaKey(metaStore), m.encode(), time.Time{})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	if format != formatVersion {
-		return nil, &FormatError{Found: format}
+	if m.format != formatVersion {
+		return nil, &FormatError{Found: m.format, Needs: m.needs}
 	}
+	s.instance = m.instance
 	s.Events, err = eventlog.Open(ctx, db, eventlog.Options{Now: s.Now, Random: o.Random, Log: o.Log, CardGuard: o.CardGuard, Rules: snapshot.Rules{OpenKinds: o.OpenKinds}, StrictTypes: o.StrictTypes, EnsureAccount: s.ensureAccount, IsErasing: isErasing, SegmentEvents: o.SegmentEvents, Budget: &s.writes})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -204,17 +218,31 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	return s, nil
 }
 
-func encodeMeta(format uint64, instance secret.ID) []byte {
-	return record.NewEncoder(metaRecord).Uint(format).ID(instance).B
+// meta is the store's own record. Its fields never change, so that every release can
+// read them; those of a later format may be followed by others.
+type meta struct {
+	format   uint64
+	instance secret.ID
+	needs    string // the first release that reads the format; stores before 1.0.0 have none
 }
 
-func decodeMeta(value []byte) (format uint64, instance secret.ID, err error) {
+func (m meta) encode() []byte {
+	return record.NewEncoder(metaRecord).Uint(m.format).ID(m.instance).Str(m.needs).B
+}
+
+func decodeMeta(value []byte) (m meta, err error) {
 	if len(value) > 0 && value[0] == metaRecordBefore {
-		return 0, secret.ID{}, nil
+		return meta{}, nil
 	}
 	d := record.NewDecoder("meta", metaRecord, value)
-	format, instance = d.Uint(), d.ID()
-	return format, instance, d.Done()
+	m.format, m.instance = d.Uint(), d.ID()
+	if len(d.B) > 0 {
+		m.needs = d.Str()
+	}
+	if m.format > formatVersion {
+		return m, d.Err
+	}
+	return m, d.Done()
 }
 
 // nameInstance returns the visible form of an instance id.

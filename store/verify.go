@@ -263,7 +263,9 @@ func (s keyShape) take(k []byte) (p keyParts, fits bool) {
 func (v *verifier) meta(name string, value []byte) (err error) {
 	switch name {
 	case metaStore:
-		v.format, v.id, err = decodeMeta(value)
+		var m meta
+		m, err = decodeMeta(value)
+		v.format, v.id = m.format, m.instance
 		return err
 	case auditHeadName:
 		d := record.NewDecoder("audit head", auditRecord, value)

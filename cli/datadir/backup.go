@@ -56,7 +56,7 @@ func BadBackup(name string, err error) error {
 	case errors.As(err, &ours):
 		return err
 	case errors.As(err, &form):
-		return term.Fail(term.ExitBadData, "use the tollhouse that wrote it, or a later one", "%s: %w", name, form)
+		return term.Fail(term.ExitBadData, form.Hint(), "%s: %w", name, form)
 	case errors.As(err, &format):
 		return term.Fail(term.ExitBadData, format.Hint(), "%s: %w", name, format)
 	case errors.As(err, &fixtures):

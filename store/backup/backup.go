@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"regexp"
 	"time"
 
 	"tollhouse/store/kv"
@@ -82,8 +83,26 @@ var (
 )
 
 // FormatError means that this code does not know the backup's format.
-type FormatError struct{ Found int }
+type FormatError struct {
+	Found   int
+	Version string // of the tollhouse that wrote it
+}
 
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("it has format %d, and this tollhouse knows up to %d", e.Found, Format)
+}
+
+// Hint returns the next step.
+func (e *FormatError) Hint() string { return HintOf(e.Version) }
+
+// releaseForm matches the number of a release. Other builds have no order.
+var releaseForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+-]{0,60}$`)
+
+// HintOf returns the next step for data that only newer builds read. release is one that
+// reads it, from the data; "" if the data has none.
+func HintOf(release string) string {
+	if releaseForm.MatchString(release) {
+		return "use tollhouse " + release + " or newer"
+	}
+	return "use the tollhouse that wrote it, or a later one"
 }

@@ -63,7 +63,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, b.damaged("its header has no format")
 	}
 	if b.Header.Format > Format {
-		return nil, &FormatError{Found: b.Header.Format}
+		return nil, &FormatError{Found: b.Header.Format, Version: b.Header.Version}
 	}
 	return b, nil
 }

@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 )
 
 const (
-	layout     = 1      // of the tables
+	layout     = 1      // of the tables; layout_since has the first release that knows it
 	versionMin = 150000 // PostgreSQL 15
 )
 
@@ -25,7 +26,7 @@ create table tollhouse.mark (server bytea primary key, seq bigint not null, at t
 create table tollhouse.site (name text primary key, value text not null);
 create table tollhouse.server (id bytea primary key, told jsonb not null, seen timestamptz not null);
 insert into tollhouse.turn values (1);
-insert into tollhouse.site values ('layout', '1'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
+insert into tollhouse.site values ('layout', '1'), ('layout_since', '1.0.0'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
 
 const generationTable = `
 create table KV (k bytea primary key, v bytea not null, x bigint not null default 0)
@@ -90,15 +91,16 @@ func (db *DB) examine(ctx context.Context, c *conn) (refusal, err error) {
 			return nil, err
 		}
 	}
-	var found string
-	err = c.QueryRow(ctx, "select value, decode(replace(gen_random_uuid()::text, '-', ''), 'hex') from tollhouse.site where name = 'layout'").Scan(&found, &db.server)
+	var found, since string
+	err = c.QueryRow(ctx, `select value, coalesce((select 'tollhouse ' || value || ' or newer' from tollhouse.site where name = 'layout_since'), ''),
+		decode(replace(gen_random_uuid()::text, '-', ''), 'hex') from tollhouse.site where name = 'layout'`).Scan(&found, &since, &db.server)
 	if err != nil {
 		return nil, err
 	}
 	if found != strconv.Itoa(layout) {
 		return &RefusedError{
 			Reason: fmt.Sprintf("the tables have layout %s, and this version of tollhouse knows %d", found, layout),
-			Remedy: "start the version of tollhouse that the other servers run, or a newer one",
+			Remedy: "start " + cmp.Or(since, "the version of tollhouse that the other servers run, or a newer one"),
 		}, nil
 	}
 	if err = c.exchange(0, db.site.call()); err != nil {
