@@ -105,7 +105,13 @@ func (p *program) examine(ctx context.Context, deep bool, show func(admin.Findin
 				return nil
 			}
 		}
-		if _, alone := a.http.Transport.(*inProcess); !alone || a.database != nil && a.database.Agreed.PublicURL != "" {
+		_, alone := a.http.Transport.(*inProcess)
+		if !alone && a.info.Version != version() {
+			if broken = show(server.CheckVersions(a.info.Version, version())); broken != nil {
+				return nil
+			}
+		}
+		if !alone || a.database != nil && a.database.Agreed.PublicURL != "" {
 			if broken = show(server.CheckAddress(ctx, a.info.URL)); broken != nil {
 				return nil
 			}

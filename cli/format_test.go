@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"tollhouse/cli/term"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/badgerkv"
+	"tollhouse/store/secret"
 	"tollhouse/store/storetest/must"
 )
 
@@ -32,7 +32,11 @@ func TestStoreOfAnotherFormat(t *testing.T) {
 				{"account", "list"}, {"account", "create", "acct_b"}, {"backup", filepath.Join(t.TempDir(), "file")}, {"serve", "--listen", "127.0.0.1:0"},
 			} {
 				_, stderr, code := run(t, append(args, "--data", dir)...)
-				complaint{term.ExitConfig, fmt.Sprintf("the store has the unknown format %d; this tollhouse reads format 1", format), "use the tollhouse that wrote it"}.judge(t, args[0], stderr, code)
+				next := "use tollhouse 1.12.0 or newer"
+				if format < formatNow {
+					next = "use the tollhouse that wrote it"
+				}
+				complaint{term.ExitConfig, fmt.Sprintf("the store has the unknown format %d; this tollhouse reads format 1", format), next}.judge(t, args[0], stderr, code)
 			}
 			sameGenerations(t, "after the refusals", dir, datadir.GenerationOne, datadir.GenerationOne)
 			setFormat(t, dir, formatNow)
@@ -41,7 +45,7 @@ func TestStoreOfAnotherFormat(t *testing.T) {
 	}
 }
 
-// setFormat has the store say that it has another format.
+// setFormat has the store say that it has another format, which 1.12.0 reads.
 func setFormat(t *testing.T, dir string, format byte) {
 	t.Helper()
 	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: filepath.Join(dir, datadir.GenerationOne)}))(t)
@@ -50,8 +54,7 @@ func setFormat(t *testing.T, dir string, format byte) {
 		if err != nil {
 			return err
 		}
-		meta = bytes.Clone(meta)
-		meta[1] = format
+		meta = append(append([]byte{meta[0], format}, meta[2:2+len(secret.ID{})]...), "\x061.12.0"...)
 		return tx.Set([]byte("mstore\x00"), meta, time.Time{})
 	})
 	must.Do(t, errors.Join(err, db.Close()))

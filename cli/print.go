@@ -17,8 +17,8 @@ import (
 // printCommand groups the documents that tollhouse can write about itself. They
 // go to standard output, whatever --json says: a document has one form.
 func (p *program) printCommand() *cobra.Command {
-	c := &cobra.Command{Use: "print", Short: "print installation files, test helpers, migration scripts, a dashboard or the API description"}
-	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printHelperCommand(), p.printMigrationCommand(), p.printGrafanaCommand(), p.printOpenAPICommand())
+	c := &cobra.Command{Use: "print", Short: "print installation files, a man page, test helpers, migration scripts, a dashboard or the API description"}
+	c.AddCommand(p.printSystemdCommand(), p.printDockerfileCommand(), p.printComposeCommand(), p.printHelperCommand(), p.printMigrationCommand(), p.printManCommand(), p.printGrafanaCommand(), p.printOpenAPICommand())
 	return asGroup(c)
 }
 
@@ -37,7 +37,7 @@ func (p *program) printingOneOf(what string, names []string, files embed.FS, pre
 		if err != nil {
 			return err
 		}
-		return p.printText(string(text))
+		return p.printText(withImage(string(text)))
 	})
 }
 

@@ -30,7 +30,8 @@ language and its test runner; the comment at the top says where to put it.
   tollhouse print helper compose > compose.yaml
 
 The first three run $TOLLHOUSE_BIN, or else tollhouse from the PATH, with --strict-types,
-and stop it when the tests end. The compose file uses the image of print dockerfile.`,
+and stop it when the tests end. The compose file names the image of this
+version: that of the release, or of print dockerfile.`,
 		Args:      operands("NAME"),
 		ValidArgs: helperNames,
 		RunE:      p.printingOneOf("helper", helperNames, printedHelpers, "printed/helper-"),

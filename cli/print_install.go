@@ -57,12 +57,12 @@ func (p *program) printDockerfileCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "dockerfile",
 		Short: "print a Dockerfile for an image that contains only tollhouse",
-		Long: `Print a Dockerfile for an image that contains only tollhouse. The image runs as user
-65532, needs only /data to be writable, and has a health check. Its binary has the
-version of the one that prints this.
+		Long: `Print a Dockerfile that builds the image of a release from the sources. The image
+contains only tollhouse, runs as user 65532, needs only /data to be writable, and has a
+health check. Its binary has the version of the one that prints this, and so has the name
+in the Dockerfile's first lines.
 
-  tollhouse print dockerfile > Dockerfile
-  docker build -t tollhouse .`,
+  tollhouse print dockerfile > Dockerfile`,
 		Args: operands(),
 		RunE: p.doing(func(context.Context, []string) error { return p.printText(dockerfileOf(version())) }),
 	}
@@ -71,26 +71,37 @@ version of the one that prints this.
 // dockerfileOf passes a version on to the binary of the image. Without one, Go records
 // what it finds in the sources.
 func dockerfileOf(version string) string {
+	text := strings.ReplaceAll(dockerfile, imageDefault, imageOf(version))
 	if version == develVersion {
-		return dockerfile
+		return text
 	}
-	return strings.Replace(dockerfile, `"-s -w -buildid="`, `"-s -w -buildid= -X tollhouse/cli.built=`+version+`"`, 1)
+	return strings.Replace(text, `"-s -w -buildid="`, `"-s -w -buildid= -X tollhouse/cli.built=`+version+`"`, 1)
 }
 
 func (p *program) printComposeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compose",
 		Short: "print a compose.yaml for a server behind a proxy on this machine",
-		Long: `Print a compose.yaml for Docker Compose, to use with the Dockerfile of print dockerfile.
-The server listens on port 8080 of this machine only, for a proxy that terminates TLS,
-and has a read-only root and no capabilities.
+		Long: `Print a compose.yaml for Docker Compose. It names the image of this version: load that
+of the release, or build it with print dockerfile. The server listens on port 8080 of
+this machine only, for a proxy that terminates TLS, and has a read-only root and no
+capabilities.
 
   tollhouse print compose > compose.yaml
   TOLLHOUSE_PUBLIC_URL=https://pay.example docker compose up -d`,
 		Args: operands(),
-		RunE: p.doing(func(context.Context, []string) error { return p.printText(composeFile) }),
+		RunE: p.doing(func(context.Context, []string) error { return p.printText(withImage(composeFile)) }),
 	}
 }
+
+// imageDefault is the name of the image in the files of printed/.
+const imageDefault = "tollhouse:" + develVersion
+
+// imageOf returns the name of the image with a version. A tag has no +.
+func imageOf(version string) string { return "tollhouse:" + strings.ReplaceAll(version, "+", "-") }
+
+// withImage names the image of this version in a file of printed/.
+func withImage(text string) string { return strings.ReplaceAll(text, imageDefault, imageOf(version())) }
 
 func (p *program) printText(text string) error {
 	_, err := p.Out.Write([]byte(text))

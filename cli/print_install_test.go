@@ -28,7 +28,7 @@ func TestPrinted(t *testing.T) {
 		t.Run(name+"_is_printed_as_in_the_sources", func(t *testing.T) {
 			t.Parallel()
 			stdout, stderr, code := run(t, append([]string{"print"}, strings.Fields(name)...)...)
-			want := printed(t, name)
+			want := withImage(printed(t, name))
 			if name == "dockerfile" {
 				want = dockerfileOf(version())
 			}
@@ -68,11 +68,28 @@ func TestPrinted(t *testing.T) {
 	})
 	t.Run("dockerfile_passes_the_version_on", func(t *testing.T) {
 		t.Parallel()
-		if want := `go build -trimpath -ldflags "-s -w -buildid= -X tollhouse/cli.built=v1.2.3" -o `; !strings.Contains(dockerfileOf("v1.2.3"), want) {
-			t.Errorf("the Dockerfile does not have %s:\n%s", want, dockerfileOf("v1.2.3"))
+		if want := `go build -trimpath -ldflags "-s -w -buildid= -X tollhouse/cli.built=1.2.3" -o `; !strings.Contains(dockerfileOf("1.2.3"), want) {
+			t.Errorf("the Dockerfile does not have %s:\n%s", want, dockerfileOf("1.2.3"))
 		}
 		if text := dockerfileOf(develVersion); text != printed(t, "dockerfile") {
 			t.Errorf("a binary without a version prints one:\n%s", text)
+		}
+	})
+	t.Run("the_image_has_the_number_of_the_binary", func(t *testing.T) {
+		t.Parallel()
+		for version, want := range map[string]string{
+			"1.2.3": "tollhouse:1.2.3", "1.0.0-rc.1": "tollhouse:1.0.0-rc.1", develVersion: imageDefault,
+			"0.0.0-20260101000000-0123456789ab+dirty": "tollhouse:0.0.0-20260101000000-0123456789ab-dirty",
+		} {
+			if got := imageOf(version); got != want {
+				t.Errorf("imageOf(%q) = %q, want %q", version, got, want)
+			}
+		}
+		for _, name := range []string{"compose", "helper compose", "dockerfile"} {
+			stdout, _, _ := run(t, append([]string{"print"}, strings.Fields(name)...)...)
+			if !strings.Contains(stdout, imageOf(version())) || !strings.Contains(printed(t, name), imageDefault) {
+				t.Errorf("print %s does not name the image %s", name, imageOf(version()))
+			}
 		}
 	})
 	t.Run("dockerfile_builds_with_the_toolchain_of_the_module", func(t *testing.T) {

@@ -41,6 +41,9 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 		}
 	}
 	if u.server != nil {
+		if f := u.server.program; f != nil {
+			u.report(f.check(u.server.version))
+		}
 		u.report(u.proxies())
 		if c := u.server.config; c.desk != nil && c.desk.From == nil && slices.ContainsFunc(c.listen, func(addr string) bool { return !isLoopbackAddress(addr) }) {
 			u.report(allRight("desk", "operators can open the desk from any address; --desk-from NETWORKS restricts it"))

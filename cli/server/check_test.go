@@ -23,6 +23,8 @@ import (
 //
 // Promise (Commands and settings): doctor finds present and coming problems with the next step, and
 // exits 1 for any; one setting scales memory
+//
+// Promise (Releases): doctor says when the program on disk is newer than the one that runs
 func TestDoctorFindings(t *testing.T) {
 	t.Parallel()
 	t.Run("a_record_that_cannot_be_read_is_named_by_its_kind", func(t *testing.T) {
@@ -68,6 +70,34 @@ func TestDoctorFindings(t *testing.T) {
 		r.backups = &backupSchedule{every: 7 * 24 * time.Hour, dir: t.TempDir(), instance: "3f9c2a1b"}
 		if f := u.backup(t.Context()); f.State != admin.StateOK {
 			t.Errorf("finding = %+v, want ok for one a week", f)
+		}
+	})
+	t.Run("a_program_that_was_replaced_since_the_start", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "tollhouse")
+		put := func(name string, written time.Time) {
+			must.Do(t, os.WriteFile(name, []byte(name), 0o700))
+			must.Do(t, os.Chtimes(name, written, written))
+		}
+		start := time.Now().Add(-time.Hour)
+		put(path, start)
+		program := &programFile{path, must.Get(os.Stat(path))(t)}
+		for _, c := range []struct{ change, state, says string }{
+			{"", admin.StateOK, "1.0.0, as on disk"},
+			{"newer", admin.StateWarning, "1.0.0 is running, and " + path + " on disk is newer: it is of "},
+			{"older", admin.StateWarning, "1.0.0 is running, and " + path + " on disk is another one, of "},
+			{"gone", admin.StateWarning, "1.0.0 is running, and its file cannot be found: "},
+		} {
+			switch c.change {
+			case "newer", "older": // as a package manager does it
+				put(path+".new", start.Add(map[string]time.Duration{"newer": time.Minute, "older": -time.Minute}[c.change]))
+				must.Do(t, os.Rename(path+".new", path))
+			case "gone":
+				must.Do(t, os.Remove(path))
+			}
+			if f := program.check("1.0.0"); f.Check != "program" || f.State != c.state || !strings.HasPrefix(f.Detail, c.says) || (f.Next == "") != (c.state == admin.StateOK) {
+				t.Errorf("%q: finding = %+v, want %s and %q", c.change, f, c.state, c.says)
+			}
 		}
 	})
 	t.Run("an_admin_socket_that_was_removed", func(t *testing.T) {

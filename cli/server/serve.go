@@ -110,7 +110,7 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 		return err
 	}
 	dir := datadir.Locate(asked)
-	r := &running{at: p.serveAt(), search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, log: log, logDropped: p.LogDropped, config: config, metrics: newMetrics(), hangups: hangups(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
+	r := &running{at: p.serveAt(), search: make(chan struct{}, 1), version: p.Version, revision: p.Revision, program: findProgram(), log: log, logDropped: p.LogDropped, config: config, metrics: newMetrics(), hangups: hangups(), memory: f.memory, notify: newNotifier(p.Environ, os.Getpid()), fatal: make(chan error, 1)}
 	if r.certificates, err = f.tls.open(host, p.Version, log); err != nil {
 		return err
 	}

@@ -37,7 +37,8 @@ const (
 
 // running is a server between its first listener and its last goroutine.
 type running struct {
-	version, revision string // of the binary
+	version, revision string       // of the binary
+	program           *programFile // nil in tests
 
 	log        *slog.Logger
 	logDropped func() uint64 // lines

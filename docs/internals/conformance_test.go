@@ -94,6 +94,7 @@ const outline = `
 ### Monitoring
 ### Testers, bad input
 ### TLS and proxies
+### Releases
 `
 
 // TestConformancePage holds conformance.md to the promises above the tests.
@@ -128,7 +129,7 @@ func promisesOf(root fs.FS) (promises []promise, faults []string) {
 		if err != nil {
 			return err
 		}
-		if name := entry.Name(); entry.IsDir() && (name == "testdata" || name != "." && strings.HasPrefix(name, ".")) {
+		if name := entry.Name(); entry.IsDir() && (name == "testdata" || name != "." && name != ".ci" && strings.HasPrefix(name, ".")) {
 			return fs.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(file, "_test.go") {
