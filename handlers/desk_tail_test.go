@@ -62,7 +62,7 @@ func TestDeskTail(t *testing.T) {
 	f := s.next(t)
 	var row map[string]any
 	must.Do(t, json.Unmarshal([]byte(f.data), &row))
-	if len(row) != 6 || row["kind"] != 3.0 || row["id"] == "" || row["type"] != "customer.created" || row["resource"] != "cus_1" || row["source"] != hostile || row["createdAt"] == nil {
+	if len(row) != 7 || row["changed"] != "" || row["kind"] != 3.0 || row["id"] == "" || row["type"] != "customer.created" || row["resource"] != "cus_1" || row["source"] != hostile || row["createdAt"] == nil {
 		t.Errorf("the frame has %s", f.data)
 	}
 	if strings.Contains(f.data, "<") {

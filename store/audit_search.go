@@ -14,6 +14,7 @@ import (
 // AuditFilter selects audit lines. An empty list or a zero value selects all.
 type AuditFilter struct {
 	What        Audited
+	But         []Audited // kinds that are left out
 	UserIDs     []string
 	ClientIDs   []string // which it is about, or which did it
 	AccountID   string
@@ -24,6 +25,9 @@ type AuditFilter struct {
 
 // Matches reports whether a line is selected.
 func (f AuditFilter) Matches(l AuditLine) bool {
+	if slices.Contains(f.But, l.What) {
+		return false
+	}
 	if f.What != "" && l.What != f.What || f.AccountID != "" && l.AccountID != f.AccountID {
 		return false
 	}
@@ -59,12 +63,27 @@ type AuditPage struct {
 // [Store.ListAudit] does.
 func (s *Store) SearchAudit(ctx context.Context, f AuditFilter, before record.Position, limit int) (page AuditPage, err error) {
 	_ = s.flushAudit(ctx) // logged there; what is written can be read
+	return s.readAudit(ctx, f, before, limit, AuditSearchedMax)
+}
+
+// auditGlanced bounds the lines that a glance reads.
+const auditGlanced = 1000
+
+// GlanceAudit returns up to limit of the newest lines that match. It writes nothing and reads
+// 1,000 lines at most, so it lacks what was queued in the last moment.
+func (s *Store) GlanceAudit(ctx context.Context, f AuditFilter, limit int) ([]AuditLine, error) {
+	page, err := s.readAudit(ctx, f, record.Position{}, limit, auditGlanced)
+	return page.Lines, err
+}
+
+func (s *Store) readAudit(ctx context.Context, f AuditFilter, before record.Position, limit, readMax int) (page AuditPage, err error) {
 	r := auditRange(f, before)
+	r.Limit = readMax + 1
 	err = s.db.View(ctx, func(rd kv.Reader) error {
 		page = AuditPage{}
 		read := 0
 		for k, v := range rd.Scan(r) {
-			if read == AuditSearchedMax || len(page.Lines) == limit {
+			if read == readMax || len(page.Lines) == limit {
 				page.More = true
 				return nil
 			}
@@ -104,6 +123,6 @@ func auditRange(f AuditFilter, before record.Position) kv.Range {
 			r.Hi = hi
 		}
 	}
-	r.Reverse, r.Limit = true, AuditSearchedMax+1
+	r.Reverse = true
 	return r
 }

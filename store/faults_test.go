@@ -304,6 +304,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "SearchAudit", Run: func(ctx ctxt, s st) (any, error) {
 			return s.SearchAudit(ctx, store.AuditFilter{To: h.Now()}, record.Position{}, 3)
 		}},
+		{Name: "GlanceAudit", Run: func(ctx ctxt, s st) (any, error) { return s.GlanceAudit(ctx, store.AuditFilter{}, 3) }},
 		{Name: "TrimAudit", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.TrimAudit(ctx, h.Now()) }},
 		{Name: "RecordBackup", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
 			return nil, s.RecordBackup(ctx, store.BackupMade{Created: h.Now(), File: "-", Scheduled: true}, by)

@@ -7,7 +7,10 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // AuditProps describes a search of the audit record.
 type AuditProps struct {
@@ -69,6 +72,22 @@ func (l AuditLine) why() string {
 	}
 	return fmt.Sprintf("%s (%s)", l.Reason, countOf(l.Times, "time"))
 }
+
+// about is what the line is about: reason, user, client, source, and who did it.
+func (l AuditLine) about() string {
+	var parts []string
+	for _, part := range []string{l.why(), l.User.name(), l.Client.name(), l.Source} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if by := l.Actor.name(); by != "" {
+		parts = append(parts, "by "+by)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (n Named) name() string { return orElse(n.Name, n.ID) }
 
 func (n Named) cell(col string) deskCell {
 	switch {

@@ -56,7 +56,7 @@ func deskScreens() map[string]templ.Component {
 		{ID: "aud_3", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "back-office", Name: name, URL: "/desk/clients/back-office"}},
 	}}
 	browser := views.Browser{ID: "ses_1", Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
-	event := views.ListedEvent{ID: "evt_1", Type: name, Source: name, URL: "/desk/events/evt_1", Resource: name, ResourceURL: "/desk/events?resource=1", At: when, Current: true}
+	event := views.ListedEvent{ID: "evt_1", Type: name, Source: name, URL: "/desk/events/evt_1", Resource: name, ResourceURL: "/desk/events?resource=1", At: when, Current: true, Changed: []string{name, "a", "b", "c", "d"}}
 	events := views.EventList{Events: []views.ListedEvent{event}, Newer: "/desk/events?before=1", Older: "/desk/events?after=1", Tail: "/desk/event-tail?after=1", TailRow: "/desk/events/EVENT"}
 	search := views.EventSearch{
 		URL: "/desk/events", ClearURL: "/desk/events", JSONURL: "/desk/event-list", Accounts: []views.Choice{{Value: name, Label: name, Chosen: true}}, Types: []string{name},
@@ -71,7 +71,7 @@ func deskScreens() map[string]templ.Component {
 	}}
 	return map[string]templ.Component{
 		"overview": views.Overview(views.OverviewProps{
-			Frame: found, Now: goldenNow, AccountName: name, EventsURL: "/desk/events?account=x", RefusedURL: "/desk/audit", Plots: plots, Before: 1234,
+			Frame: found, Now: goldenNow, AccountName: name, EventsURL: "/desk/events?account=x", RefusedURL: "/desk/audit", Plots: plots, Earlier: plots, Newest: []views.ListedEvent{event}, Latest: []views.AuditLine{{ID: "1", At: when, What: "throttle", Reason: name, User: views.Named{ID: "usr_1", Name: name}, Client: views.Named{ID: name}, Source: "192.0.2.1"}},
 			Ranges:  []views.RangeChoice{{Range: "24h", URL: "/desk", Current: true}, {Range: "7d", URL: "/desk?range=7d"}},
 			Busiest: []views.BusyAccount{{Name: name, URL: "/desk", Events: 3}, {Name: name, URL: "/desk", Events: 1}},
 		}),

@@ -7,8 +7,11 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-import "hash/fnv"
-import "strings"
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+)
 
 // EventsProps describes the page that searches the events of an account.
 type EventsProps struct {
@@ -86,7 +89,18 @@ type ListedEvent struct {
 	Resource         string
 	ResourceURL      string // of the resource's events
 	At               Moment
-	Current          bool // shown with the list
+	Changed          []string // paths of what it changed
+	Current          bool     // shown with the list
+}
+
+const changedShown = 3 // members in a list of events
+
+// ChangedWords name what an event changed: three members at most.
+func ChangedWords(members []string) string {
+	if more := len(members) - changedShown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(members[:changedShown], ", "), more)
+	}
+	return strings.Join(members, ", ")
 }
 
 // EventColour gives each kind of resource one of six colours.
@@ -114,7 +128,7 @@ func (l EventList) table() deskTable {
 		Empty: "No events yet. Change a resource or import events to create some."}
 	for _, e := range l.Events {
 		t.Rows = append(t.Rows, deskRow{Hook: "event", ID: e.ID, Current: e.Current, Cells: []deskCell{
-			{Text: e.Type, Kind: EventColour(e.Type), Href: e.URL}, {Text: e.Resource, Code: true, Href: e.ResourceURL}, {Text: e.Source}, {When: e.At},
+			{Text: e.Type, Kind: EventColour(e.Type), Href: e.URL, Note: ChangedWords(e.Changed)}, {Text: e.Resource, Code: true, Href: e.ResourceURL}, {Text: e.Source}, {When: e.At},
 		}})
 	}
 	if l.Filtered {

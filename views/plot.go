@@ -14,8 +14,12 @@ type Plots struct {
 	Range  string      // 1h, 24h, 7d, 30d or 1y
 	Starts []time.Time // of the buckets, oldest first
 	End    time.Time   // of the last bucket
+	Missed []Span      // times without a server
 	Plots  []PlotData
 }
+
+// A Span is a time, from its start up to its end.
+type Span struct{ From, To time.Time }
 
 // PlotData is what one figure draws.
 type PlotData struct {

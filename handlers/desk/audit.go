@@ -65,21 +65,26 @@ func (v *visit) auditList(a admin.AuditSearch, limit int) (list views.AuditList,
 	if err != nil {
 		return list, err
 	}
-	names := auditNames{v: v, users: map[string]string{}, clients: map[string]string{}}
-	for _, l := range found.Lines {
-		list.Lines = append(list.Lines, views.AuditLine{
-			ID: l.Position.String(), At: web.Moment(l.At, v.now), What: string(l.What), Reason: l.Reason, Times: l.Count,
-			User: names.user(l.UserID), Client: names.client(l.ClientID), Actor: names.actor(l.Actor), AtDesk: l.Actor.OperatorID != "", Source: l.Source, RequestID: l.RequestID,
-		})
-	}
-	if names.err != nil {
-		return list, names.err
+	if list.Lines, err = v.auditLines(found.Lines); err != nil {
+		return list, err
 	}
 	list.URL, list.Filtered = auditPath, auditAddress(a, "") != auditPath
 	if found.More {
 		list.Older, list.Short = auditAddress(a, found.Next.String()), len(found.Lines) < limit
 	}
 	return list, nil
+}
+
+// auditLines are audit lines as pages show them, with names.
+func (v *visit) auditLines(lines []store.AuditLine) (shown []views.AuditLine, err error) {
+	names := auditNames{v: v, users: map[string]string{}, clients: map[string]string{}}
+	for _, l := range lines {
+		shown = append(shown, views.AuditLine{
+			ID: l.Position.String(), At: web.Moment(l.At, v.now), What: string(l.What), Reason: l.Reason, Times: l.Count,
+			User: names.user(l.UserID), Client: names.client(l.ClientID), Actor: names.actor(l.Actor), AtDesk: l.Actor.OperatorID != "", Source: l.Source, RequestID: l.RequestID,
+		})
+	}
+	return shown, names.err
 }
 
 // auditNames finds the names of what audit lines have as ids.

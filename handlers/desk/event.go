@@ -83,10 +83,9 @@ func (v *visit) addDetail(p *views.EventProps, account string, e deskEvent) erro
 	}
 	data, _ := document.Member("eventData")
 	object, hasObject := data.Member("object")
-	previous, changed := data.Member("previousAttributes")
-	if _, action, _ := strings.Cut(e.Type, "."); changed && action != "deleted" {
-		p.Compared, p.Changes = true, changesOf("", previous, object)
-	}
+	_, p.Compared = data.Member("previousAttributes")
+	p.Compared = p.Compared && !isDeletion(e.Type)
+	p.Changes = changesIn(document, e.Type)
 	if hasObject {
 		p.Snapshot, p.MemberCount = indented(object), len(object.Members())
 	}
@@ -128,6 +127,19 @@ func indented(value snapshot.Value) string {
 		return value.String()
 	}
 	return string(text)
+}
+
+func isDeletion(eventType string) bool { return strings.HasSuffix(eventType, ".deleted") }
+
+// changesIn returns what an event says that it changed. A deletion changed nothing.
+func changesIn(event snapshot.Value, eventType string) []views.Change {
+	if isDeletion(eventType) {
+		return nil
+	}
+	data, _ := event.Member("eventData")
+	object, _ := data.Member("object")
+	previous, _ := data.Member("previousAttributes")
+	return changesOf("", previous, object)
 }
 
 // changesOf compares a snapshot with the values before. null means that the member is

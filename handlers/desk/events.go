@@ -14,6 +14,7 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store/eventlog"
 	"tollhouse/store/record"
+	"tollhouse/store/snapshot"
 	"tollhouse/views"
 )
 
@@ -44,6 +45,18 @@ func parseDeskEvent(wire []byte) (e deskEvent, err error) {
 	err = json.Unmarshal(wire, &e)
 	e.wire = wire
 	return e, err
+}
+
+// changed returns the paths of what the event changed; none for one that creates or deletes.
+func (e deskEvent) changed() (members []string, err error) {
+	document, err := snapshot.Parse(e.wire, snapshot.DepthMax+4)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changesIn(document, e.Type) {
+		members = append(members, c.Member)
+	}
+	return members, nil
 }
 
 // listShown reads a page of events.
@@ -260,7 +273,10 @@ func (v *visit) eventList(e eventSearch, current string) (list views.EventList, 
 		return list, err
 	}
 	for _, ev := range events {
-		row := v.listedEvent(e, ev)
+		row, err := v.listedEvent(e, ev)
+		if err != nil {
+			return list, err
+		}
 		row.Current = ev.ID == current
 		list.Events = append(list.Events, row)
 	}
@@ -279,14 +295,15 @@ func (v *visit) eventList(e eventSearch, current string) (list views.EventList, 
 	return list, nil
 }
 
-func (v *visit) listedEvent(e eventSearch, ev deskEvent) views.ListedEvent {
+func (v *visit) listedEvent(e eventSearch, ev deskEvent) (views.ListedEvent, error) {
 	narrowed := e
 	narrowed.customer = customerSearch{}
 	narrowed.asked = []web.QueryPair{{Name: "resource", Value: ev.Resource}}
+	changed, err := ev.changed()
 	return views.ListedEvent{
-		ID: ev.ID, Type: ev.Type, Source: ev.Source, URL: e.address(deskEventsPath + "/" + ev.ID),
+		ID: ev.ID, Changed: changed, Type: ev.Type, Source: ev.Source, URL: e.address(deskEventsPath + "/" + ev.ID),
 		Resource: ev.Resource, ResourceURL: narrowed.address(deskEventsPath), At: web.Moment(time.Unix(ev.CreatedAt, 0), v.now),
-	}
+	}, err
 }
 
 // curl is a request of the API to paste.

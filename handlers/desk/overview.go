@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
 	"tollhouse/store/stats"
 	"tollhouse/views"
 )
@@ -41,7 +43,7 @@ func (s *Server) overview(v *visit) error {
 		return err
 	}
 	page := views.OverviewProps{
-		Ranges: rangeChoices(name, account), Plots: shownPlots(plots), Before: TotalOf(before, stats.PlotEvents),
+		Ranges: rangeChoices(name, account), Plots: shownPlots(plots), Earlier: shownPlots(before),
 		RefusedURL: fmt.Sprintf("%s?what=%s&from=%d", auditPath, store.AuditLoginRefused, shown.From().Unix()),
 	}
 	if account != "" {
@@ -53,6 +55,12 @@ func (s *Server) overview(v *visit) error {
 	if err != nil {
 		return err
 	}
+	if page.Newest, err = v.newestEvents(account); err != nil {
+		return err
+	}
+	if page.Latest, err = v.latestEntries(); err != nil {
+		return err
+	}
 	page.Frame, page.Now = v.frame(), v.now
 	v.draw(http.StatusOK, views.Overview(page))
 	return nil
@@ -61,6 +69,9 @@ func (s *Server) overview(v *visit) error {
 // shownPlots are the plots as the page takes them.
 func shownPlots(plots stats.Plots) views.Plots {
 	shown := views.Plots{Range: plots.Range.Name, Starts: plots.Range.Starts, End: plots.Range.End}
+	for _, missed := range plots.Missed() {
+		shown.Missed = append(shown.Missed, views.Span{From: missed.From, To: missed.To})
+	}
 	for _, plot := range plots.Plots {
 		p := views.PlotData{Name: plot.Name}
 		for _, s := range plot.Series {
@@ -73,6 +84,50 @@ func shownPlots(plots stats.Plots) views.Plots {
 		shown.Plots = append(shown.Plots, p)
 	}
 	return shown
+}
+
+const latestShown = 3 // newest events, and newest failures and changes
+
+// newestEvents are the newest events of an account or, for "", of all.
+func (v *visit) newestEvents(account string) (shown []views.ListedEvent, err error) {
+	accounts := []string{account}
+	if account == "" {
+		if accounts, err = v.s.site.Store.Events.NewestOwners(v.ctx, latestShown); err != nil {
+			return nil, err
+		}
+	}
+	type newest struct {
+		deskEvent
+		account string
+	}
+	var all []newest
+	for _, account := range accounts {
+		events, _, err := v.listShown(account, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: latestShown})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			all = append(all, newest{e, account})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b newest) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
+	for _, e := range all[:min(len(all), latestShown)] {
+		row, err := v.listedEvent(eventSearch{account: e.account, own: v.session.User.Account}, e.deskEvent)
+		if err != nil {
+			return nil, err
+		}
+		shown = append(shown, row)
+	}
+	return shown, nil
+}
+
+// latestEntries are the newest failures and changes of the audit record.
+func (v *visit) latestEntries() ([]views.AuditLine, error) {
+	lines, err := v.s.site.Store.GlanceAudit(v.ctx, store.AuditFilter{But: []store.Audited{store.AuditLogin, store.AuditGrant}}, latestShown)
+	if err != nil {
+		return nil, err
+	}
+	return v.auditLines(lines)
 }
 
 func rangeChoices(chosen, account string) (ranges []views.RangeChoice) {

@@ -187,7 +187,11 @@ func (s *Server) resource(v *visit) error {
 		return err
 	}
 	for _, ev := range events {
-		p.List.Events = append(p.List.Events, v.listedEvent(e, ev))
+		row, err := v.listedEvent(e, ev)
+		if err != nil {
+			return err
+		}
+		p.List.Events = append(p.List.Events, row)
 	}
 	if page.More {
 		p.List.Older = p.EventsURL

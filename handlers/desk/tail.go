@@ -40,6 +40,7 @@ type tailRow struct {
 	Resource  string `json:"resource"`
 	Source    string `json:"source"`
 	CreatedAt int64  `json:"createdAt"`
+	Changed   string `json:"changed"` // in words
 }
 
 // appendTailRow is the frame of an event.
@@ -48,7 +49,11 @@ func appendTailRow(dst []byte, p record.Position, wire []byte) []byte {
 	if err := json.Unmarshal(wire, &row); err != nil {
 		panic("desk: stored event is not JSON: " + err.Error())
 	}
-	row.Kind = views.EventColour(row.Type)
+	changed, err := deskEvent{Type: row.Type, wire: wire}.changed()
+	if err != nil {
+		panic("desk: stored event is no snapshot: " + err.Error())
+	}
+	row.Kind, row.Changed = views.EventColour(row.Type), views.ChangedWords(changed)
 	data, err := json.Marshal(row) // escapes <, > and &
 	if err != nil {
 		panic("desk: tail row cannot be encoded: " + err.Error())

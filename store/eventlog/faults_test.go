@@ -152,6 +152,8 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 		}},
 		{Name: "EventCounts", Run: counts("acct_a", eventlog.ByHour)},
 		{Name: "EventCounts_of_all", Run: counts("", eventlog.ByDay)},
+		{Name: "FindCustomers", Run: func(ctx ctxt, s st) (any, error) { return s.Events.FindCustomers(ctx, "acct_a", "tea", "", 5) }},
+		{Name: "NewestOwners", Run: func(ctx ctxt, s st) (any, error) { return s.Events.NewestOwners(ctx, 3) }},
 		{Name: "BusiestOwners", Run: func(ctx ctxt, s st) (any, error) {
 			return s.Events.BusiestOwners(ctx, eventlog.ByDay, now.Add(-72*time.Hour), now, 5)
 		}},

@@ -63,6 +63,29 @@ const Other = "other"
 
 const kindsMax = 5 // series of events, the most frequent kinds
 
+// Span is a time, from its start up to its end.
+type Span struct{ From, To time.Time }
+
+// Missed returns the times in which no server counted, to the precision of the buckets. The
+// running bucket is not among them.
+func (p Plots) Missed() (missed []Span) {
+	i := slices.IndexFunc(p.Plots, func(plot Plot) bool { return plot.Name == PlotRequests })
+	if i < 0 {
+		return nil
+	}
+	starts := p.Range.Starts
+	for b, value := range p.Plots[i].Series[0].Values[:len(starts)-1] {
+		switch last := len(missed) - 1; {
+		case value.Known:
+		case last >= 0 && missed[last].To.Equal(starts[b]):
+			missed[last].To = starts[b+1]
+		default:
+			missed = append(missed, Span{starts[b], starts[b+1]})
+		}
+	}
+	return missed
+}
+
 // Read reads the plots of a range, with the events of an account or, for "", of all.
 func Read(ctx context.Context, log *eventlog.Log, ring *Ring, r Range, account string) (Plots, error) {
 	p := Plots{Range: r, Account: account}
