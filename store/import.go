@@ -111,7 +111,7 @@ type ImportSummary struct {
 
 // Importer brings records in from lines, as many whole lines as fit an Update. What is committed
 // stays. It creates, and changes nothing that exists, so the same lines may be imported again. Its
-// memory does not grow with the lines, but for 64 bytes a line in a dry run.
+// memory does not grow with the lines, but for up to 100 bytes a line in a dry run.
 type Importer struct {
 	store   *Store
 	options ImportOptions
@@ -178,7 +178,7 @@ func (s *Store) NewImport(ctx context.Context, o ImportOptions) *Importer {
 	}); err != nil {
 		s.log.Warn("counts of imported hashes not read", "err", err) // the first Update says so too
 	}
-	return &Importer{store: s, options: o, counts: counts, run: importRun{line: s.change(ctx, "imported"), now: s.Now, at: make([]importRunAt, 1)}, seen: seenLines{}, sum: ImportSummary{Hashes: map[string]int{}}}
+	return &Importer{store: s, options: o, counts: counts, run: importRun{line: s.change(ctx, "imported"), now: s.Now, at: make([]importRunAt, 1)}, seen: newSeenLines(), sum: ImportSummary{Hashes: map[string]int{}}}
 }
 
 // Summary returns the counts of what is committed. Lines counts those that were read.

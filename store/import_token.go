@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -92,7 +93,8 @@ func (d *standIns) parties(given ImportedTokens) {
 	}
 	canonical, _ := CanonicalUsername(given.Username)
 	if found, isSeen := d.im.seen.find("user", canonical); isSeen {
-		u := User{ID: secret.ID(seenKey("user", canonical)), Username: canonical, Canonical: canonical, Account: account}
+		id := sha256.Sum256([]byte(canonical))
+		u := User{ID: secret.ID(id[:16]), Username: canonical, Canonical: canonical, Account: account}
 		if found.says(describeUser(User{}), "disabled", "true") {
 			u.DisabledAt = now
 		}
@@ -144,5 +146,5 @@ func (d *standIns) seen(given ImportedTokens, isMade bool) (entries []seenEntry)
 // says reports whether a member of a record that is described as d had that text.
 func (s seenMembers) says(d description, member, text string) bool {
 	i := slices.IndexFunc(d, func(m described) bool { return m.member == member })
-	return s[i] == description{{text: text}}.seen()[0]
+	return uint16(s[i]) == uint16(description{{text: text}}.seen()[0])
 }
