@@ -439,11 +439,12 @@ func conflict(noun, member, hint, format string, args ...any) error {
 }
 
 // mustAllow refuses what the operator has not allowed by name.
-func (o ImportOptions) mustAllow(name, param, reason string) error {
-	if slices.Contains(o.Allow, name) {
+func (o ImportOptions) mustAllow(param, reason string, names ...string) error {
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(o.Allow, name) })
+	if len(missing) == 0 {
 		return nil
 	}
-	return &moving.Error{Code: importNotAllowed, Param: param, Reason: reason, Hint: "allow it with --allow " + name + ", or leave such lines out"}
+	return &moving.Error{Code: importNotAllowed, Param: param, Reason: reason, Hint: "allow it with --allow " + strings.Join(missing, ",") + ", or leave such lines out"}
 }
 
 // importRun is the audit line of an import. Each Update writes it again behind all others, with

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,5 +65,20 @@ func TestAnImportRaisesNoRight(t *testing.T) {
 	want := []string{"2:invalid_parameter:user.user_id", "3:not_allowed:webhook.account", "4:invalid_hash:user.password_hash"}
 	if !slices.Equal(got.reports, want) {
 		t.Errorf("reports %v, want %v", got.reports, want)
+	}
+}
+
+// A dry run is a list of what to do: a line that needs two leaves names both.
+func TestARefusalNamesEveryLeaveOfAHash(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	line := `{"user":{"username":"u","password_hash":{"scheme":"digest","algorithm":"md5","hash":"5f4dcc3b5aa765d61d8327deb882cf99"}}}`
+	for _, c := range []struct{ allow, want string }{{"", "digest,unsalted"}, {store.AllowDigest, "unsalted"}, {store.AllowUnsalted, "digest"}} {
+		var hints []string
+		im := f.NewImport(t.Context(), store.ImportOptions{Allow: []string{c.allow}, DryRun: true, Report: func(r store.ImportReport) { hints = append(hints, r.Refused.Hint) }})
+		must.Do(t, errors.Join(im.Add(t.Context(), []byte(line), 0), im.Flush(t.Context())))
+		if want := "allow it with --allow " + c.want + ", or leave such lines out"; len(hints) != 1 || hints[0] != want {
+			t.Errorf("with %q: %q, want %q", c.allow, hints, want)
+		}
 	}
 }

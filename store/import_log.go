@@ -135,7 +135,7 @@ func (im *Importer) readWebhook(ctx context.Context, r *moving.Webhook, item *im
 	}
 	in := webhook.Imported{ID: r.ID, Account: cmp.Or(r.Account, DefaultAccount), Cursor: r.Cursor, IsDisabled: r.State == "disabled"}
 	if in.Account == eventlog.AllAccounts {
-		if err := im.options.mustAllow(AllowPrivileged, "webhook.account", "the endpoint is sent the events of all accounts"); err != nil {
+		if err := im.options.mustAllow("webhook.account", "the endpoint is sent the events of all accounts", AllowPrivileged); err != nil {
 			return err
 		}
 	}

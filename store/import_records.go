@@ -92,7 +92,7 @@ func (im *Importer) readClient(r *moving.Client, item *importItem) error {
 		return record.Invalid("client_id", "give the id of the old system, so that a second run knows the client", "client_id is missing")
 	}
 	if r.Platform || r.Introspect {
-		if err := im.options.mustAllow(AllowPrivileged, "client", "the client is a platform client, or may introspect the tokens of others"); err != nil {
+		if err := im.options.mustAllow("client", "the client is a platform client, or may introspect the tokens of others", AllowPrivileged); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (im *Importer) vetRedirects(uris []string) (vetted []string, err error) {
 		if !isHTTP || CheckRedirectURI(uri) == nil || CheckRedirectURI("https://"+rest) != nil {
 			continue // in order, or wrong for everybody
 		}
-		if err := im.options.mustAllow(AllowHTTPRedirects, "client.redirect_uris", "a redirect URI is plain http on a host that is not this machine"); err != nil {
+		if err := im.options.mustAllow("client.redirect_uris", "a redirect URI is plain http on a host that is not this machine", AllowHTTPRedirects); err != nil {
 			return nil, err
 		}
 		vetted = append(vetted, uri)
@@ -159,7 +159,7 @@ func (im *Importer) readClientSecret(r *moving.Client, c *Client, now time.Time)
 	}
 	isShort := secret.IsShort(string(*r.ClientSecret))
 	if isShort {
-		if err := im.options.mustAllow(AllowShortSecrets, "client.client_secret", "the secret is short enough to guess"); err != nil {
+		if err := im.options.mustAllow("client.client_secret", "the secret is short enough to guess", AllowShortSecrets); err != nil {
 			return err
 		}
 	}
@@ -243,6 +243,8 @@ type importedUser struct {
 	hasID    bool
 	hashKind string // as the summary counts it
 	mustHash bool   // the text is made by prepare
+	stored   string // the text of the user who exists and may be replaced, as prepare compares it
+	isSame   bool   // it is of the password or the hash of the line
 }
 
 func (im *Importer) readUser(r *moving.User, item *importItem) error {
@@ -259,7 +261,7 @@ func (im *Importer) readUser(r *moving.User, item *importItem) error {
 		return record.Invalid("user_id", "leave it out to have one drawn", "user_id is not an id of tollhouse")
 	}
 	if r.Operator {
-		if err := im.options.mustAllow(AllowPrivileged, "user.operator", "the user is an operator"); err != nil {
+		if err := im.options.mustAllow("user.operator", "the user is an operator", AllowPrivileged); err != nil {
 			return err
 		}
 	}
@@ -268,13 +270,14 @@ func (im *Importer) readUser(r *moving.User, item *importItem) error {
 		return err
 	}
 	item.size.writes = importUserWrites
-	if u.mustHash && !im.options.DryRun {
+	if u.mustHash {
 		item.prepare = func(ctx context.Context) error { return im.hash(ctx, u) }
 		item.wants = func(r kv.Reader) (bool, error) {
 			found, err := readUserByName(r, u.Canonical)
 			if record.IsAbsent(err) {
-				return true, nil
+				return !im.options.DryRun, nil
 			}
+			u.stored = found.password
 			return im.options.Update && found.isReplaceable(), err
 		}
 	}
@@ -311,7 +314,7 @@ func (o ImportOptions) checkPlain(password string) error {
 	if n := len(secret.PreparePassword(password)); n < 1 || n > secret.PasswordSizeMax {
 		return record.Invalid("password", "give another password, or leave it out", "a password has 1 to %d bytes; this one has %d", secret.PasswordSizeMax, n)
 	}
-	return o.mustAllow(AllowPlain, "user.password", "the line has the password itself")
+	return o.mustAllow("user.password", "the line has the password itself", AllowPlain)
 }
 
 // parseHash reads the hash of a password.
@@ -323,12 +326,7 @@ func (o ImportOptions) parseHash(h moving.Hash) (f secret.Foreign, err error) {
 	if err != nil {
 		return f, &moving.Error{Code: importInvalidHash, Param: "user.password_hash", Reason: "password_hash " + err.Error(), Hint: "docs/import.md lists the kinds of hashes"}
 	}
-	for _, name := range f.Needs {
-		if err := o.mustAllow(name, "user.password_hash", "the hash is of a kind that is fast to guess"); err != nil {
-			return f, err
-		}
-	}
-	return f, nil
+	return f, o.mustAllow("user.password_hash", "the hash is of a kind that is fast to guess", f.Needs...)
 }
 
 // Tries reports whether the password or the hash of a user's line accepts a password. Nothing is
@@ -365,6 +363,9 @@ func (im *Importer) hash(ctx context.Context, u *importedUser) error {
 }
 
 func (im *Importer) tryHash(ctx context.Context, u *importedUser) (err error) {
+	if u.isSame, err = im.isStored(ctx, u); err != nil || u.isSame || im.options.DryRun {
+		return err
+	}
 	if u.line.Password != nil {
 		u.password, err = im.store.hasher.Hash(ctx, secret.Caller{}, string(*u.line.Password))
 		return err
@@ -374,6 +375,18 @@ func (im *Importer) tryHash(ctx context.Context, u *importedUser) (err error) {
 		u.setImported(f, im.store.Now())
 	}
 	return err
+}
+
+// isStored reports whether the user who exists has the password or the hash of the line already.
+func (im *Importer) isStored(ctx context.Context, u *importedUser) (bool, error) {
+	switch {
+	case u.stored == "":
+		return false, nil
+	case u.line.Password == nil:
+		return im.store.hasher.Is(ctx, secret.Caller{}, u.stored, u.foreign)
+	}
+	v, err := im.store.hasher.Verify(ctx, secret.Caller{}, u.stored, string(*u.line.Password))
+	return v.Match, err
 }
 
 // prepare hashes for the lines that need it, several at the same time.
@@ -459,7 +472,11 @@ func (im *Importer) applyUser(tx kv.Txn, u *importedUser) (importOutcome, error)
 // foundUser compares a user with the one that exists, and replaces that if it may.
 func (im *Importer) foundUser(tx kv.Txn, u *importedUser, line description, found User) (importOutcome, error) {
 	o, err := im.exists(line, describeUser(found))
-	isNew := len(o.differs) > 0 || u.mustHash && (u.password != "" || im.options.DryRun)
+	if u.foreign.Wrapped && u.mustHash && !u.foreign.MayBe(found.password) {
+		o.differs = append(o.differs, "password_hash")
+	}
+	isSame := u.isSame && u.stored == found.password
+	isNew := len(o.differs) > 0 || u.mustHash && !isSame && (u.password != "" || im.options.DryRun)
 	if err != nil || !im.options.Update || !isNew || !found.isReplaceable() {
 		return o, err
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"testing"
 
@@ -80,4 +81,43 @@ func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 			must.Get(f.CheckAll(t.Context()))(t)
 		})
 	}
+}
+
+// Promise (Platform §9): --update of a wrapped hash or a password that is the one of before changes
+// nothing, and a dry run says so; another salt is told as differing without it
+func TestImportUpdatesNoPasswordThatIsTheSame(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	allow := []string{store.AllowPlain, store.AllowDigest}
+	lines := func(first, second, salt string) []string {
+		sum := sha256.Sum256([]byte(first + salt))
+		return []string{
+			fmt.Sprintf(`{"user":{"username":"wrapped","password_hash":{"scheme":"digest","algorithm":"sha256","hash":"%x","salt":%q}}}`, sum, salt),
+			fmt.Sprintf(`{"user":{"username":"plain","password":%q}}`, second),
+		}
+	}
+	old := lines("the first phrase", "the second phrase", "salt")
+	port(t, f.Store, store.ImportOptions{Allow: allow}, append([]string{`{"account":{"account":"default"}}`}, old...)...)
+	run := func(want string, o store.ImportOptions, lines []string) {
+		t.Helper()
+		o.Allow = allow
+		for _, o.DryRun = range []bool{true, false} {
+			p := port(t, f.Store, o, lines...)
+			if got := fmt.Sprintf("%d updated, %d unchanged %v", p.Updated, p.Unchanged, p.reports); got != want {
+				t.Errorf("dry %v: %s, want %s", o.DryRun, got, want)
+			}
+		}
+	}
+	before := f.CountAll(t)
+	run("0 updated, 2 unchanged []", store.ImportOptions{Update: true}, old)
+	run("0 updated, 2 unchanged []", store.ImportOptions{}, lines("another phrase", "another phrase", "salt"))
+	run("0 updated, 2 unchanged [1:differs:password_hash]", store.ImportOptions{}, lines("another phrase", "another phrase", "pepper"))
+	if n := f.CountAll(t); n != before {
+		t.Errorf("%d records became %d", before, n)
+	}
+	run("2 updated, 0 unchanged []", store.ImportOptions{Update: true}, lines("another phrase", "another phrase", "salt"))
+	for _, name := range []string{"wrapped", "plain"} {
+		must.Get(f.AuthenticateUser(t.Context(), secret.Caller{}, name, "another phrase"))(t)
+	}
+	must.Get(f.CheckAll(t.Context()))(t)
 }

@@ -1,8 +1,10 @@
 package secret
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -103,6 +105,29 @@ func (h *Hasher) Wrap(ctx context.Context, c Caller, f Foreign) (Foreign, error)
 	}
 	f.Text = wrapped(f.hash, outer)
 	return f, nil
+}
+
+// MayBe reports whether a record's text may be the hash wrapped: it wraps one of the same method,
+// parameters and salt.
+func (f Foreign) MayBe(stored string) bool {
+	k, err := parseKept(stored)
+	of := k.inner
+	return err == nil && k.isWrapped && of.scheme == f.hash.scheme && of.cost == f.hash.cost && of.size == f.hash.size && bytes.Equal(of.salt, f.hash.salt)
+}
+
+// Is reports whether a record's text is the hash wrapped. It takes a turn, unless [Foreign.MayBe]
+// says no. Errors: ErrBusy and ctx's.
+func (h *Hasher) Is(ctx context.Context, c Caller, stored string, f Foreign) (bool, error) {
+	if !f.MayBe(stored) {
+		return false, nil
+	}
+	k, err := parseKept(stored)
+	if err != nil {
+		return false, err
+	}
+	var key []byte
+	_, err = h.inTurn(ctx, c, k.outer.memoryKiB(), func() { key = k.outer.derive(f.hash.key) })
+	return err == nil && subtle.ConstantTimeCompare(key, k.outer.key) == 1, err
 }
 
 // ForeignSecret is the hash of a client's secret that another system made.
