@@ -169,9 +169,47 @@ const (
 	measuredMax = 500
 )
 
+// recent has the longest check of another system's hash in this minute and in the one before. On a
+// busy machine checks take longer than they did when they were measured.
+type recent struct {
+	mu           sync.Mutex
+	began        time.Time // of this minute
+	this, before time.Duration
+}
+
+const (
+	recentEvery = time.Minute
+	recentMax   = 4 // times what was measured; a machine that stood still says nothing about hashes
+)
+
+func (r *recent) note(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn()
+	r.this = max(r.this, took)
+}
+
+func (r *recent) longest() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn()
+	return max(r.this, r.before)
+}
+
+// turn begins another minute when the last is over.
+func (r *recent) turn() {
+	switch past := time.Since(r.began); {
+	case past >= 2*recentEvery:
+		r.began, r.this, r.before = time.Now(), 0, 0
+	case past >= recentEvery:
+		r.began, r.this, r.before = r.began.Add(recentEvery), 0, r.this
+	}
+}
+
 // RefusalTime returns how long after its turn began a refused sign-in is answered, in a store that
-// has hashes of those costs: a quarter longer than the dearest check takes, ours included. Without
-// any it is 0. It measures what was not measured yet, in a turn for each. Errors: ErrBusy and ctx's.
+// has hashes of those costs: a quarter longer than the dearest check takes, ours included, or has
+// taken lately. Without any it is 0. It measures what was not measured yet, in a turn for each.
+// Errors: ErrBusy and ctx's.
 func (h *Hasher) RefusalTime(ctx context.Context, costs []Cost) (time.Duration, error) {
 	if len(costs) == 0 {
 		return 0, nil
@@ -191,7 +229,7 @@ func (h *Hasher) RefusalTime(ctx context.Context, costs []Cost) (time.Duration, 
 		took, err = h.measureDearest(ctx, shapes)
 		longest = max(longest, took)
 	}
-	return longest * 5 / 4, err
+	return max(longest, min(h.recent.longest(), recentMax*longest)) * 5 / 4, err
 }
 
 // measureDearest measures the dearest of the shapes of a method. Samples say which it is: a hundred

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // counting counts the bytes that a digest reads, and computes nothing.
@@ -81,5 +82,35 @@ func TestTheDearestShapeIsMeasured(t *testing.T) {
 		if got := p.sample().costOf(false); err != nil || string(got) != few {
 			t.Errorf("the sample of %s is %s, want %s", c, got, few)
 		}
+	}
+}
+
+// Promise (Platform §10): on a busy machine a refusal takes a quarter longer than the longest check of
+// the last minute, so that load does not show whose hash is dear
+func TestRefusalsFollowTheLoad(t *testing.T) {
+	t.Parallel()
+	h, ctx := NewQuickHasher(), t.Context()
+	costs := []Cost{"bcrypt$c=4"}
+	quiet, err := h.RefusalTime(ctx, costs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := max(h.measured.took[""], h.measured.took[costs[0]])
+	for _, c := range []struct{ took, want time.Duration }{{measured / 2, measured}, {2 * measured, 2 * measured}, {measured, 2 * measured}, {time.Hour, recentMax * measured}} {
+		h.recent.note(c.took)
+		if got, err := h.RefusalTime(ctx, costs); err != nil || got != c.want*5/4 {
+			t.Errorf("after a check of %v RefusalTime = %v, %v, want a quarter more than %v", c.took, got, err, c.want)
+		}
+	}
+	h.recent.began = h.recent.began.Add(-recentEvery)
+	if got, _ := h.RefusalTime(ctx, costs); got != recentMax*measured*5/4 {
+		t.Errorf("a minute later RefusalTime = %v, want it as before", got)
+	}
+	h.recent.began = h.recent.began.Add(-recentEvery)
+	if got, _ := h.RefusalTime(ctx, costs); got != quiet {
+		t.Errorf("two minutes later RefusalTime = %v, want %v", got, quiet)
+	}
+	if _, err := h.Verify(ctx, Caller{}, "$2a$04$Bqriii12e9KfinuYScWI/uSRtXXzRKYM63MgVz8Uo1mBeGrMsKstm", "wrong"); err != nil || h.recent.longest() == 0 {
+		t.Errorf("a check of bcrypt is not noted: %v", err)
 	}
 }

@@ -95,8 +95,8 @@ func TestRefusalTime(t *testing.T) {
 			t.Errorf("a refusal of %q took %v, want %v at least", tt.password, took, tt.forms*dear)
 		}
 	}
-	if again := must.Get(h.RefusalTime(ctx, list))(t); again != dear || hashed != 4 {
-		t.Errorf("RefusalTime again = %v, with %d checks, want %v as measured", again, hashed, dear)
+	if again := must.Get(h.RefusalTime(ctx, list))(t); again < dear || hashed != 4 { // more if those checks took longer
+		t.Errorf("RefusalTime again = %v, with %d checks, want the %v measured", again, hashed, dear)
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()

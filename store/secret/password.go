@@ -60,6 +60,7 @@ type Hasher struct {
 	cost  [3]uint32 // of new hashes, and of the one that an unknown user costs
 
 	measured measured
+	recent   recent
 }
 
 // NewHasher returns a Hasher with a turn for each processor.
@@ -126,6 +127,9 @@ func (h *Hasher) Verify(ctx context.Context, c Caller, stored, password string) 
 	})
 	if err != nil {
 		return Verdict{}, err
+	}
+	if stored != "" && !h.isCurrent(k, stored) {
+		h.recent.note(time.Since(began) / time.Duration(len(forms)))
 	}
 	prepared := subtle.ConstantTimeCompare(keys[0], k.key()) == 1
 	typed := subtle.ConstantTimeCompare(keys[len(keys)-1], k.key()) == 1
