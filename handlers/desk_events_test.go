@@ -183,7 +183,7 @@ func TestDeskEvent(t *testing.T) {
 		t.Errorf("the changed members are %v", got)
 	}
 	text := words(t, page)
-	for _, want := range []string{"Fennelmere", "Russetmere", "not set", "removed", "Earlier"} {
+	for _, want := range []string{"Fennelmere", "Russetmere", "phone removed", "email new", "Earlier"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}

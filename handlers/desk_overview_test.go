@@ -116,5 +116,5 @@ func TestDeskEventsSayWhatTheyChanged(t *testing.T) {
 	put(`{"price":{"amount":3,"currency":"USD"},"name":"B","a":2,"b":2}`)
 	must.Get(h.Events.DeleteResource(t.Context(), eventlog.ResourceChange{Owner: h.account, Kind: "plan", ID: "p1", Source: "test", Location: "api"}))(t)
 	page := b.get(t, "/desk/events")
-	wantInOrder(t, words(t, page), "plan.deleted p1", "plan.updated", " and 2 more", "plan.updated price.amount p1", "plan.created p1")
+	wantInOrder(t, words(t, page), "plan.deleted p1", "plan.updated", " and 2 more", "plan.updated p1 price.amount", "plan.created p1")
 }

@@ -194,16 +194,15 @@ func TestDeskAccessOfNamesakes(t *testing.T) {
 // nextOf returns where the list with those rows goes on.
 func nextOf(t testing.TB, page answer, hook string) (href string) {
 	t.Helper()
+	here := false
 	for n := range parsePage(t, page).Descendants() {
-		if n.Data != "section" {
-			continue
-		}
-		here := false
-		for d := range n.Descendants() {
-			here = here || d.Data == "tr" && attribute(d, hook) != ""
-			if here && slices.ContainsFunc(d.Attr, func(a html.Attribute) bool { return a.Key == "data-next" }) {
-				return attribute(d, "href")
-			}
+		switch {
+		case n.Data == "table":
+			here = false
+		case n.Data == "tr" && attribute(n, hook) != "":
+			here = true
+		case here && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "data-next" }):
+			return attribute(n, "href")
 		}
 	}
 	return ""
@@ -290,7 +289,7 @@ func TestDeskRotation(t *testing.T) {
 		if id := marked(t, a, "data-client-id"); id != h.client.ID {
 			t.Errorf("the answer is about %q", id)
 		}
-		if text := words(t, a); !strings.Contains(text, "Shown once. Store it now.") || !strings.Contains(text, "curl ") {
+		if text := words(t, a); !strings.Contains(text, "Store the secret now It is shown once. If it is lost, rotate it.") || !strings.Contains(text, "curl ") {
 			t.Errorf("the answer says %s", text)
 		}
 		return marked(t, a, "data-secret")
@@ -491,7 +490,7 @@ func TestDeskBackups(t *testing.T) {
 			t.Errorf("rows = %v", got)
 		}
 		text := words(t, page)
-		for _, want := range []string{"every 1 day", "when it was made", "2 hours ago", "/srv/b", "5.0 MiB", "tollhouse restore FILE"} {
+		for _, want := range []string{"every 1 day", "when it was made", "2 h ago", "/srv/b", "5.0 MiB", "tollhouse restore FILE"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page lacks %q: %s", want, text)
 			}

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -26,7 +27,8 @@ func deskHouse(t *testing.T, change ...func(*handlers.Config)) (*house, *browser
 	return h, h.signedIn(t, h.operator(t, "olga"))
 }
 
-// deskForm returns the form with that data-do on a page.
+// deskForm returns the form with that data-do on a page. The form of a list is that of its
+// first row, whose button has the address.
 func deskForm(t testing.TB, page answer, do string) (action string, fields url.Values) {
 	t.Helper()
 	for n := range parsePage(t, page).Descendants() {
@@ -34,8 +36,14 @@ func deskForm(t testing.TB, page answer, do string) (action string, fields url.V
 			fields = url.Values{}
 			for f := range n.Descendants() {
 				addField(f, fields)
+				if f.Data == "button" && action == "" {
+					action = attribute(f, "formaction")
+					if name := attribute(f, "name"); name != "" {
+						fields.Set(name, attribute(f, "value"))
+					}
+				}
 			}
-			return attribute(n, "action"), fields
+			return cmp.Or(attribute(n, "action"), action), fields
 		}
 	}
 	t.Fatalf("no form %s on the page (%d): %.2000s", do, page.StatusCode, page.body)
@@ -436,14 +444,14 @@ func TestDeskLastUses(t *testing.T) {
 	h.Clock.Advance(3 * time.Hour)
 	must.Get(h.DeleteSessions(t.Context(), store.By{}, h.user))(t)
 	must.Get(h.SetPassword(t.Context(), "mara", "another long phrase"))(t)
-	if got := cell("/desk/users", h.user.Subject(), 3); got != "3 hours ago" {
-		t.Errorf("after the sign-out: %q, want 3 hours ago", got)
+	if got := cell("/desk/users", h.user.Subject(), 3); got != "3 h ago" {
+		t.Errorf("after the sign-out: %q, want 3 h ago", got)
 	}
-	if got := cell("/desk/clients", h.client.ID, 5); got != "3 hours ago" {
-		t.Errorf("after the end of the families: %q, want 3 hours ago", got)
+	if got := cell("/desk/clients", h.client.ID, 5); got != "3 h ago" {
+		t.Errorf("after the end of the families: %q, want 3 h ago", got)
 	}
 	for _, page := range []string{"/desk/users/" + h.user.Subject(), "/desk/clients/" + h.client.ID} {
-		if text := words(t, b.get(t, page)); !strings.Contains(text, "Last sign-in 3 hours ago") && !strings.Contains(text, "Last used 3 hours ago") {
+		if text := words(t, b.get(t, page)); !strings.Contains(text, "Last sign-in 3 h ago") && !strings.Contains(text, "Last used 3 h ago") {
 			t.Errorf("%s: %s", page, text)
 		}
 	}

@@ -58,25 +58,26 @@ type ListedAccess struct {
 const familyWords = "An authorization begins when a user allows an application or signs in with a password through it, or when a client acts for itself. All tokens that descend from one authorization form a family, which is revoked as a whole."
 
 func browserTable(f Frame, browsers []Browser) deskTable {
-	t := deskTable{Heading: "Browsers signed in", List: "sessions", Columns: []string{"User", "Signed in", "Last seen", "Ends", ""}, Empty: "Nobody is signed in. Browser sign-ins are listed here."}
+	t := deskTable{Heading: "Browsers signed in", List: "sessions", Do: "revoke", Token: f.FormToken, Empty: blank{Text: "Nobody is signed in. Browser sign-ins are listed here."},
+		Columns: []column{{Label: "User"}, {Label: "Signed in", Say: true}, {Label: "Expires", Say: true}, {Label: "Last seen", Class: "when"}, {Class: "act"}}}
 	for _, b := range browsers {
 		who := deskCell{Text: b.Username, Href: b.UserURL}
 		if b.Here {
 			who.Note = "this browser"
 		}
 		t.Rows = append(t.Rows, deskRow{Hook: "session", ID: b.ID, Cells: []deskCell{
-			who, {When: b.Since}, {When: b.Seen}, {When: b.Ends.as(ending)},
-			{Act: &deskAct{Do: "revoke", Action: b.RevokeURL, Token: f.FormToken, Label: "Sign out", Of: b.Username}},
+			who, {When: b.Since.as(dated)}, {When: b.Ends.as(dated)}, {When: b.Seen},
+			{Act: &deskAct{Action: b.RevokeURL, Label: "Sign out", Of: b.Username}},
 		}})
 	}
 	return t
 }
 
 func (l AccessList) table(f Frame) deskTable {
-	t := deskTable{Heading: "Applications with access", List: "families", Columns: []string{"Client", "User", "Scopes", "Since", "Last used", ""}, Older: l.Older,
-		Empty: "No application has access. Applications that users allow are listed here."}
+	t := deskTable{Heading: "Applications with access", List: "families", Do: "revoke", Token: f.FormToken, Older: l.Older, Empty: blank{Text: "No application has access. Applications that users allow are listed here."},
+		Columns: []column{{Label: "Client"}, {Label: "User", Class: "cut"}, {Label: "Scopes"}, {Label: "Since", Say: true}, {Label: "Last used", Class: "when"}, {Class: "act"}}}
 	if l.Counted {
-		t.Columns = slices.Insert(t.Columns, 3, "Families")
+		t.Columns = slices.Insert(t.Columns, 3, column{Label: "Families", Say: true})
 	}
 	for _, a := range l.Rows {
 		who, of := deskCell{Text: a.Username, Href: a.UserURL}, a.Client+" for "+a.Username
@@ -84,23 +85,23 @@ func (l AccessList) table(f Frame) deskTable {
 			account := orElse(a.Account, "any")
 			who, of = deskCell{Text: "the client itself (account " + account + ")"}, a.Client+" for "+account
 		}
-		revoke := &deskAct{Do: "revoke", Action: a.RevokeURL, Token: f.FormToken, Label: "Revoke", Of: of}
+		revoke := &deskAct{Action: a.RevokeURL, Label: "Revoke", Of: of}
 		cells := []deskCell{{Text: a.Client, Href: a.ClientURL}, who, {Text: strings.Join(a.Scopes, ", ")}}
 		if l.Counted {
 			count := deskCell{Text: fmt.Sprint(a.Families)}
 			if a.Families > 1 {
 				count.Text, count.Href = count.Text+", show each", a.FamiliesURL
-				revoke.Label, revoke.All = "Revoke all", true
+				revoke.Label, revoke.Name, revoke.Value = "Revoke all", "all", "true"
 			}
 			cells = append(cells, count)
 		}
-		t.Rows = append(t.Rows, deskRow{Hook: "family", ID: a.ID, Cells: append(cells, deskCell{When: a.Since}, whenOr(a.Used, "never"), deskCell{Act: revoke})})
+		t.Rows = append(t.Rows, deskRow{Hook: "family", ID: a.ID, Cells: append(cells, deskCell{When: a.Since.as(dated)}, whenOr(a.Used, "never"), deskCell{Act: revoke})})
 	}
 	return t
 }
 
-func (p AccessProps) filter() deskForm {
-	return deskForm{Action: p.URL, Button: "Show access", Clear: p.URL, Fields: []deskField{
+func (p AccessProps) filter() filter {
+	return filter{Action: p.URL, Clear: p.URL, First: []deskField{
 		{Name: "user", Label: "User", Value: p.User}, {Name: "client", Label: "Client, by name or id", Value: p.Client},
 	}}
 }
@@ -108,7 +109,7 @@ func (p AccessProps) filter() deskForm {
 // filtered adds to a list what a filtered one says when it is empty.
 func (p AccessProps) filtered(t deskTable) deskTable {
 	if p.User+p.Client != "" {
-		t.Empty, t.Clear = "Nothing matches.", p.URL
+		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: p.URL}}
 	}
 	t.Next = "Next"
 	return t
@@ -163,7 +164,7 @@ func Access(p AccessProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = form(p.Page, p.filter()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = p.filter().draw(p.Page).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

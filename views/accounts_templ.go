@@ -24,16 +24,16 @@ type ListedAccount struct {
 }
 
 func (p AccountsProps) table() deskTable {
-	t := deskTable{Label: "Accounts", List: "accounts", Columns: []string{"Account", "Name", "Created", "State"}, Older: p.Older, Next: "Next",
+	t := deskTable{Label: "Accounts", List: "accounts", Columns: columns("Account", "Name", "Created", "State"), Older: p.Older, Next: "Next",
 		Text:  "An account owns resources and events. While it is disabled, its users cannot sign in, its tokens are refused and its webhooks stop.",
-		Empty: "No accounts yet."}
+		Empty: blank{Text: "No accounts yet."}}
 	for _, a := range p.Accounts {
 		state := "enabled"
 		if a.Disabled {
 			state = "disabled"
 		}
 		t.Rows = append(t.Rows, deskRow{Hook: "account", ID: a.ID, State: state, Cells: []deskCell{
-			{Text: a.ID, Href: a.URL}, {Text: a.Name}, {When: a.Created}, stateCell(a.Disabled),
+			{Text: a.ID, Href: a.URL}, {Text: a.Name}, {When: a.Created.as(dated)}, stateCell(a.Disabled),
 		}})
 	}
 	return t
@@ -81,7 +81,7 @@ func Accounts(p AccountsProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = commands("Accounts are disabled and enabled on the machine, or by a platform client:", p.Commands).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = commands("Disable or enable an account", "Accounts are disabled and enabled on the server, or by a platform client:", p.Commands).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

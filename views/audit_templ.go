@@ -109,17 +109,17 @@ func (l AuditLine) actor() deskCell {
 }
 
 func (l AuditList) table() deskTable {
-	t := deskTable{Label: "Audit entries", List: "audit", Columns: []string{"When", "What", "Why", "By", "User", "Client", "Source", "Request"}, Older: l.Older,
-		Empty: "No entries yet."}
+	t := deskTable{Label: "Audit entries", List: "audit", Older: l.Older, Empty: blank{Text: "No entries yet."},
+		Columns: []column{{Label: "When", Class: "when"}, {Label: "What", Head: true}, {Label: "By"}, {Label: "User"}, {Label: "Client"}, {Label: "Source"}, {Label: "Request", Class: "cut"}}}
 	for _, line := range l.Lines {
 		t.Rows = append(t.Rows, deskRow{Hook: "audit", ID: line.ID, Cells: []deskCell{
-			{When: line.At}, {Text: auditWord(line.What), Col: "what"}, {Text: line.why(), Col: "reason"},
+			{When: line.At.as(clock)}, {Text: auditWord(line.What), TextCol: "what", Note: line.why(), NoteCol: "reason"},
 			line.actor(), line.User.cell("user"), line.Client.cell("client"),
 			{Text: line.Source, Col: "source"}, {Text: line.RequestID, Code: true},
 		}})
 	}
 	if l.Filtered {
-		t.Empty, t.Clear = "Nothing matches.", l.URL
+		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: l.URL}}
 	}
 	if l.Short {
 		t.Next = "Search older entries"
@@ -130,18 +130,20 @@ func (l AuditList) table() deskTable {
 // latest is the list on the page of a record.
 func (l AuditList) latest() deskTable {
 	t := l.table()
-	t.Heading, t.Label, t.Clear = "Latest audit entries", "", ""
+	t.Heading, t.Label, t.Empty.Link = "Audit log", "", Link{}
 	return t
 }
 
-func (p AuditProps) filter() deskForm {
+func (p AuditProps) filter() filter {
 	kinds := []deskOption{{Label: "Everything"}}
 	for _, w := range auditWords {
 		kinds = append(kinds, deskOption{Value: w.what, Label: w.words, Chosen: p.What == w.what})
 	}
-	return deskForm{Action: p.URL, Button: "Show entries", Clear: p.URL, Fields: []deskField{
+	return filter{Action: p.URL, Clear: p.URL, First: []deskField{
 		{As: "select", Name: "what", Label: "What", Options: kinds},
-		{Name: "user", Label: "User", Value: p.User}, {Name: "client", Label: "Client", Value: p.Client}, {Name: "operator", Label: "Operator", Value: p.Operator},
+		{Name: "user", Label: "User", Value: p.User}, {Name: "client", Label: "Client", Value: p.Client},
+	}, More: []deskField{
+		{Name: "operator", Label: "Operator", Value: p.Operator},
 		{Name: "source", Label: "Source", Value: p.Source}, {Name: "from", Label: "From", Value: p.From}, {Name: "to", Label: "To", Value: p.To},
 	}}
 }
@@ -180,7 +182,7 @@ func Audit(p AuditProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = form(p.Page, p.filter()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = p.filter().draw(p.Page).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -196,7 +198,7 @@ func Audit(p AuditProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "audit", title: "Audit", alert: p.Refused}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "audit", title: "Audit log", alert: p.Refused}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

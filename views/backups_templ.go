@@ -63,20 +63,20 @@ func (p BackupsProps) heading() heading {
 }
 
 func (p BackupsProps) table() deskTable {
-	t := deskTable{Label: "Backups", List: "backups"}
+	t := deskTable{Label: "Backups", List: "backups", Do: "verify", Token: p.FormToken}
 	switch {
 	case p.InMemory:
-		t.Empty = "Data is in memory; there is nothing to back up."
+		t.Empty = blank{Text: "Data is in memory; there is nothing to back up."}
 		return t
 	case !p.Scheduled:
-		t.Empty = "No backups are scheduled. Start the server with --backup-every 24h, and they are listed here."
+		t.Empty = blank{Text: "No backups are scheduled. Start the server with --backup-every 24h, and they are listed here."}
 		return t
 	case p.Unreadable: // the finding says why
-		t.Empty = "The backups cannot be listed."
+		t.Empty = blank{Text: "The backups cannot be listed."}
 	default:
-		t.Empty = "No backups here yet. The first is made on schedule, or with the button."
+		t.Empty = blank{Text: "No backups here yet. The first is made on schedule, or with the button."}
 	}
-	t.Columns = []string{"Made", "Name", "Size", "Checked", ""}
+	t.Columns = []column{{Label: "Made", Head: true}, {Label: "File"}, {Label: "Size", Class: "number"}, {Label: "Checked"}, {Class: "act"}}
 	for _, b := range p.Backups {
 		checked := deskCell{Text: "when it was made"}
 		switch {
@@ -86,8 +86,8 @@ func (p BackupsProps) table() deskTable {
 			checked = deskCell{When: b.Checked}
 		}
 		t.Rows = append(t.Rows, deskRow{Hook: "backup", ID: b.Name, Cells: []deskCell{
-			{When: b.Made}, {Text: b.Name, Code: true, Note: b.Dir}, {Text: size(float64(b.Bytes))}, checked,
-			{Act: &deskAct{Do: "verify", Action: b.VerifyURL, Token: p.FormToken, Label: "Check", Of: b.Name}},
+			{When: b.Made.as(clock)}, {Text: b.Name, Code: true, Note: b.Dir}, {Text: size(float64(b.Bytes))}, checked,
+			{Act: &deskAct{Action: b.VerifyURL, Label: "Check", Of: b.Name}},
 		}})
 	}
 	return t
@@ -167,7 +167,7 @@ func Backups(p BackupsProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = commands("A backup to a file of your choice:", p.BackupCommand).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = commands("Back up by hand", "A backup to a file of your choice:", p.BackupCommand).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -206,7 +206,7 @@ func Backups(p BackupsProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = commands("Backups are restored on the machine, while the server is stopped:", p.RestoreCommand).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = commands("Restore", "Backups are restored on the server, while tollhouse is stopped:", p.RestoreCommand).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -243,7 +243,7 @@ func newestBackup(p BackupsProps) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if len(p.newest()) > 0 {
-			templ_7745c5c3_Err = facts(p.Page, "", p.newest()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = facts(p.Page, p.newest()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

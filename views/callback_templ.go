@@ -65,7 +65,7 @@ func Callback(p CallbackProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = details(p.Details, "sent").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = details(p.Details).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -74,11 +74,11 @@ func Callback(p CallbackProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if p.Redeem != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<section><h2>Next step</h2><ol class=\"steps\"><li><p>Redeem the code as the application would</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<section><h2>Next step</h2><ol><li><p>Redeem the code as the application would</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = command(p.Redeem).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = curl(p.Redeem).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -97,7 +97,7 @@ func Callback(p CallbackProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = layout(p.Page, "Callback", "wide").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = site(p.Page, siteHead{title: "Callback"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

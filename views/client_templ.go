@@ -110,7 +110,7 @@ func (f ClientForm) draw(form deskForm, fresh bool) deskForm {
 }
 
 func (p NewClientProps) heading() heading {
-	h := heading{name: "new-client", title: "Register an application"}
+	h := heading{name: "new-client", title: "Register a client", crumb: Link{Label: "Clients", Href: "/desk/clients"}}
 	if p.Form.faults() != nil {
 		h.alert = p.Form.faults().heads("The client was not created.")
 	}
@@ -151,7 +151,7 @@ func NewClient(p NewClientProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = form(p.Page, p.Form.draw(deskForm{Do: "create-client", Action: p.URL, Token: p.FormToken, Once: p.Once, Button: "Register"}, true)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = form(p.Page, p.Form.draw(deskForm{Do: "create-client", Action: p.URL, Token: p.FormToken, Once: p.Once, Button: "Register", Look: "filled", BackURL: "/desk/clients"}, true)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -166,7 +166,7 @@ func NewClient(p NewClientProps) templ.Component {
 }
 
 func (p ClientProps) heading() heading {
-	h := heading{name: "client", title: p.Client.Name}
+	h := heading{name: "client", title: p.Client.Name, crumb: Link{Label: "Clients", Href: "/desk/clients"}}
 	if p.Form.faults() != nil {
 		h.alert = p.Form.faults().heads("The client was not changed.")
 	}
@@ -175,7 +175,7 @@ func (p ClientProps) heading() heading {
 
 func (p ClientProps) facts() []deskFact {
 	return []deskFact{
-		{Label: "Id", deskCell: deskCell{Text: p.Client.ID, Code: true}}, {Label: "Kind", deskCell: deskCell{Text: p.Client.kind()}},
+		{Label: "Client ID", deskCell: deskCell{Text: p.Client.ID}, Copy: true}, {Label: "Type", deskCell: deskCell{Text: p.Client.kind()}},
 		{Label: "State", deskCell: stateCell(p.Client.Disabled)}, {Label: "Last used", deskCell: whenOr(p.Client.Used, "never")},
 		{Label: "Created", deskCell: deskCell{When: p.Created}},
 	}
@@ -191,7 +191,7 @@ func (p ClientProps) acts() []deskAct {
 
 // scopes lists what a platform client may do.
 func (p ClientProps) scopes() deskTable {
-	t := deskTable{Heading: "Scopes", Columns: []string{"Scope", "What it amounts to"}}
+	t := deskTable{Heading: "Scopes", Columns: columns("Scope", "What it amounts to")}
 	for _, name := range p.Client.Scopes {
 		t.Rows = append(t.Rows, deskRow{Hook: "scope", ID: name, Cells: []deskCell{{Text: name, Code: true}, {Text: amountOf(name)}}})
 	}
@@ -200,7 +200,7 @@ func (p ClientProps) scopes() deskTable {
 
 func (p ClientProps) access() deskTable {
 	t := p.Access.table(p.Frame)
-	t.Heading = "Live access of this client"
+	t.Heading, t.Text = "Access", ""
 	if t.Older != "" {
 		t.Next = "All access"
 	}
@@ -209,13 +209,13 @@ func (p ClientProps) access() deskTable {
 
 func (p ClientProps) audit() deskTable {
 	t := p.Audit.latest()
-	t.Next, t.Empty = "All of this client", "No audit entries for this client yet."
+	t.Next, t.Empty = "All of this client", blank{Text: "No audit entries for this client yet."}
 	return without(t, "Client")
 }
 
 func (p ClientProps) newSecret() deskForm {
-	return deskForm{Do: "rotate-secret", Action: p.Client.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once, Heading: "New secret", Second: true,
-		Text:   "The current secret stays valid until you rotate again.",
+	return deskForm{Do: "rotate-secret", Action: p.Client.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once,
+		Text:   []string{"The current secret stays valid until you rotate again."},
 		Fields: []deskField{{As: "box", Name: "revoke_tokens", Label: "The old secret leaked: revoke it and all tokens immediately"}}, Button: "Rotate the secret"}
 }
 
@@ -253,7 +253,7 @@ func Client(p ClientProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = facts(p.Page, "", p.facts()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -267,7 +267,25 @@ func Client(p ClientProps) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = form(p.Page, p.Form.draw(deskForm{Do: "update-client", Action: p.Client.URL, Token: p.FormToken, Heading: "Settings", Button: "Save"}, false)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+					if !templ_7745c5c3_IsBuffer {
+						defer func() {
+							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+							if templ_7745c5c3_Err == nil {
+								templ_7745c5c3_Err = templ_7745c5c3_BufErr
+							}
+						}()
+					}
+					ctx = templ.InitializeContext(ctx)
+					templ_7745c5c3_Err = form(p.Page, p.Form.draw(deskForm{Do: "update-client", Action: p.Client.URL, Token: p.FormToken, Button: "Save changes", Look: "filled"}, false)).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = unfolds("Change settings", p.Form.faults() != nil).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -277,7 +295,7 @@ func Client(p ClientProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if !p.Client.Public {
-				templ_7745c5c3_Err = form(p.Page, p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = deed(p.Page, "Rotate the secret", p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -285,7 +303,25 @@ func Client(p ClientProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = folded("curl", p.Curl, true).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Var6 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+					if !templ_7745c5c3_IsBuffer {
+						defer func() {
+							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+							if templ_7745c5c3_Err == nil {
+								templ_7745c5c3_Err = templ_7745c5c3_BufErr
+							}
+						}()
+					}
+					ctx = templ.InitializeContext(ctx)
+					templ_7745c5c3_Err = curl(p.Curl).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = unfolds("Try it with curl", false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -295,7 +331,7 @@ func Client(p ClientProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if !p.Client.Platform || !p.Client.Disabled {
-				templ_7745c5c3_Err = acts(p.Page, "Use", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = acts(p.Page, "Actions", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -321,12 +357,12 @@ func Client(p ClientProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if p.Client.Platform {
-				templ_7745c5c3_Err = commands("Platform clients are changed, enabled and deleted on the machine:", p.Commands).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = commands("Change, enable or delete", "Platform clients are changed, enabled and deleted on the server:", p.Commands).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = commands("Clients are deleted on the machine:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = commands("Delete", "Clients are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -355,15 +391,13 @@ func (p ClientSecretProps) heading() heading {
 }
 
 func (p ClientSecretProps) secret() deskSecret {
-	s := deskSecret{Label: "New secret", IDHook: "client-id", ID: p.ID}
-	if p.New {
-		s.Label = p.Name
-	}
+	s := deskSecret{Title: "The client", IDLabel: "Client ID", IDHook: "client-id", ID: p.ID}
 	if p.Secret == "" {
 		s.Text = "A public client has no secret; it uses PKCE."
 		return s
 	}
-	s.Hook, s.Value, s.Text, s.Command = "secret", p.Secret, "Shown once. Store it now.", p.Curl
+	s.Title, s.Text = "Store the secret now", "It is shown once. If it is lost, rotate it."
+	s.Label, s.Hook, s.Value = "Client secret", "secret", p.Secret
 	return s
 }
 
@@ -384,12 +418,12 @@ func ClientSecret(p ClientSecretProps) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var5 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var5 == nil {
-			templ_7745c5c3_Var5 = templ.NopComponent
+		templ_7745c5c3_Var7 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var7 == nil {
+			templ_7745c5c3_Var7 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var6 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var8 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 			if !templ_7745c5c3_IsBuffer {
@@ -405,9 +439,37 @@ func ClientSecret(p ClientSecretProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			if p.Secret != "" {
+				templ_7745c5c3_Var9 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+					if !templ_7745c5c3_IsBuffer {
+						defer func() {
+							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+							if templ_7745c5c3_Err == nil {
+								templ_7745c5c3_Err = templ_7745c5c3_BufErr
+							}
+						}()
+					}
+					ctx = templ.InitializeContext(ctx)
+					templ_7745c5c3_Err = curl(p.Curl).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = section(p.Page, "Try it", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

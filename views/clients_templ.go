@@ -40,32 +40,24 @@ func (c ListedClient) grants() string {
 func (c ListedClient) kind() string {
 	switch {
 	case c.Platform:
-		return "platform"
+		return "Platform"
 	case c.Public:
-		return "public"
+		return "Public"
 	}
-	return "with a secret"
+	return "Confidential"
 }
 
 func stateCell(disabled bool) deskCell {
 	if disabled {
-		return deskCell{Text: "disabled", State: stateWarning}
+		return deskCell{Text: "Disabled", State: stateOff}
 	}
-	return deskCell{Text: "enabled", State: stateOK}
-}
-
-// whenOr shows a time, or a word for never.
-func whenOr(m Moment, never string) deskCell {
-	if m.isNever() {
-		return deskCell{Text: never}
-	}
-	return deskCell{When: m}
+	return deskCell{Text: "Enabled", State: stateOK}
 }
 
 func (p ClientsProps) table() deskTable {
-	t := deskTable{Label: "Clients", List: "clients", Columns: []string{"Name", "Id", "Kind", "Grants", "Scopes", "Last used", "State"}, Older: p.Older, Next: "Next",
+	t := deskTable{Label: "Clients", List: "clients", Columns: []column{{Label: "Name"}, {Label: "Client ID", Class: "cut"}, {Label: "Type"}, {Label: "Grants"}, {Label: "Scopes"}, {Label: "Last used", Class: "when"}, {Label: "State"}}, Older: p.Older, Next: "Next",
 		Text:  "The default grants are password, authorization_code and refresh_token; a public client has the last two. A client without a list of scopes may have all data scopes. A platform client acts for any account, without users.",
-		Empty: "No clients yet. An application needs one to request tokens."}
+		Empty: blank{Title: "No clients yet", Text: "An application needs one to request tokens."}}
 	for _, c := range p.Clients {
 		t.Rows = append(t.Rows, deskRow{Hook: "client", ID: c.ID, Platform: c.Platform, Cells: []deskCell{
 			{Text: c.Name, Href: c.URL}, {Text: c.ID, Code: true}, {Text: c.kind()},
@@ -115,7 +107,7 @@ func Clients(p ClientsProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "clients", title: "Clients", links: []Link{{Label: "Register an application", Href: p.NewURL}}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "clients", title: "Clients", button: Link{Label: "Register a client", Href: p.NewURL}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

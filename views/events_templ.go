@@ -9,7 +9,6 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
-	"hash/fnv"
 	"strings"
 )
 
@@ -39,8 +38,8 @@ type FoundCustomer struct {
 }
 
 func (f FoundCustomers) table() deskTable {
-	t := deskTable{List: "customers", Heading: "Customers", Columns: []string{"Name", "E-mail", "Customer ID"}, Older: f.FurtherURL, Next: "Search further",
-		Empty: "No customer has this name or e-mail address."}
+	t := deskTable{List: "customers", Heading: "Customers", Columns: columns("Name", "E-mail", "Customer ID"), Older: f.FurtherURL, Next: "Search further",
+		Empty: blank{Text: "No customer has this name or e-mail address."}}
 	if f.FurtherURL != "" {
 		t.Text = "One search reads up to " + grouped(float64(f.ReadMax)) + " customers and lists 20 of them. There are more."
 	}
@@ -103,7 +102,8 @@ func ChangedWords(members []string) string {
 	return strings.Join(members, ", ")
 }
 
-// EventColour gives each kind of resource one of six colours.
+// EventColour is the colour of a kind of resource, everywhere the same. Kinds that are not
+// named share the last one.
 func EventColour(typ string) int {
 	kind, _, _ := strings.Cut(typ, ".")
 	switch kind {
@@ -118,21 +118,23 @@ func EventColour(typ string) int {
 	case "recurring":
 		return 5
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(kind))
-	return int(h.Sum32()%6) + 1
+	return 6
 }
 
 func (l EventList) table() deskTable {
-	t := deskTable{List: "events", Label: "Events", Columns: []string{"Event", "Resource", "Source", "When"}, Newer: l.Newer, Older: l.Older, Tail: l.Tail, TailRow: l.TailRow,
-		Empty: "No events yet. Change a resource or import events to create some."}
+	t := deskTable{List: "events", Label: "Events", Newer: l.Newer, Older: l.Older, Tail: l.Tail,
+		Columns: []column{{Label: "When", Class: "when"}, {Label: "Event", Head: true}, {Label: "Resource", Class: "cut"}, {Label: "Changed"}, {Label: "Source", Class: "cut"}},
+		Empty:   blank{Text: "No events yet. Change a resource or import events to create some."}}
+	if l.Tail != "" {
+		t.TailRow = &deskRow{New: true, Cells: []deskCell{{Put: "when"}, {Put: "type", Href: l.TailRow}, {Put: "resource", Code: true}, {Put: "changed"}, {Put: "source"}}}
+	}
 	for _, e := range l.Events {
 		t.Rows = append(t.Rows, deskRow{Hook: "event", ID: e.ID, Current: e.Current, Cells: []deskCell{
-			{Text: e.Type, Kind: EventColour(e.Type), Href: e.URL, Note: ChangedWords(e.Changed)}, {Text: e.Resource, Code: true, Href: e.ResourceURL}, {Text: e.Source}, {When: e.At},
+			{When: e.At.as(clock)}, {Text: e.Type, Kind: EventColour(e.Type), Href: e.URL}, {Text: e.Resource, Code: true, Href: e.ResourceURL}, {Text: ChangedWords(e.Changed)}, {Text: e.Source},
 		}})
 	}
 	if l.Filtered {
-		t.Empty, t.Clear = "Nothing matches.", l.ClearURL
+		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: l.ClearURL}}
 	}
 	if l.Ascending {
 		t.Next = "Newer"
@@ -147,25 +149,31 @@ func choices(list []Choice) (options []deskOption) {
 	return options
 }
 
-func (s EventSearch) form() deskForm {
-	form := deskForm{Action: s.URL, Button: "Show events", Clear: s.ClearURL, Fields: []deskField{
+func (s EventSearch) filter() filter {
+	f := filter{Action: s.URL, Clear: s.ClearURL, First: []deskField{
 		{As: "hidden", Name: "form", Value: "1"},
 		{As: "select", Name: "account", Label: "Account", Options: choices(s.Accounts)},
 		{Name: "type", Label: "Type", Value: s.Type, Suggestions: s.Types},
 		{Name: "resource", Label: "Resource, event ID or customer", Value: s.Resource},
+	}, More: []deskField{
 		{Name: "from", Label: "From", Value: s.From},
 		{Name: "to", Label: "To", Value: s.To},
 		{As: "select", Name: "order", Label: "Order", Options: []deskOption{
 			{Value: "desc", Label: "Newest first"}, {Value: "asc", Label: "Oldest first", Chosen: s.Ascending},
 		}},
 	}}
-	if s.JSONURL != "" {
-		form.Links = []Link{{Label: "JSON", Href: s.JSONURL}}
+	for _, d := range s.Further {
+		f.First = append(f.First, deskField{As: "hidden", Name: d.Label, Value: d.Value})
 	}
-	for _, f := range s.Further {
-		form.Fields = append(form.Fields, deskField{As: "hidden", Name: f.Label, Value: f.Value})
+	return f
+}
+
+// links are the same page for programs.
+func (s EventSearch) links() []Link {
+	if s.JSONURL == "" {
+		return nil
 	}
-	return form
+	return []Link{{Label: "JSON", Href: s.JSONURL}}
 }
 
 // Events draws the search, and a page of events unless it was refused.
@@ -202,7 +210,7 @@ func Events(p EventsProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = form(p.Page, p.Search.form()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = p.Search.filter().draw(p.Page).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -210,24 +218,24 @@ func Events(p EventsProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if p.Refused == "" {
-				if p.Curl != "" {
-					templ_7745c5c3_Err = folded("curl", p.Curl, true).Render(ctx, templ_7745c5c3_Buffer)
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
+			if p.List.Tail != "" {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<p><span class=\"badge ok\" role=\"status\" data-live hidden></span></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			if p.Refused == "" {
 				if p.Customers != nil {
 					templ_7745c5c3_Err = list(p.Page, p.Customers.table()).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -235,10 +243,38 @@ func Events(p EventsProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				if p.Curl != "" {
+					templ_7745c5c3_Var3 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+						templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+						templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+						if !templ_7745c5c3_IsBuffer {
+							defer func() {
+								templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+								if templ_7745c5c3_Err == nil {
+									templ_7745c5c3_Err = templ_7745c5c3_BufErr
+								}
+							}()
+						}
+						ctx = templ.InitializeContext(ctx)
+						templ_7745c5c3_Err = curl(p.Curl).Render(ctx, templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
+						return nil
+					})
+					templ_7745c5c3_Err = unfolds("The same with curl", false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "events", title: "Events", lead: "of " + p.AccountName, alert: p.Refused}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "events", title: "Events", lead: "of " + p.AccountName, alert: p.Refused, links: p.Search.links()}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

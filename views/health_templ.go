@@ -25,13 +25,13 @@ type DamageSearch struct {
 }
 
 func (p HealthProps) findings() deskTable {
-	t := deskTable{Label: "Findings", List: "findings", Columns: []string{"Check", "State", "Finding"}, Empty: "No check runs in this process."}
+	t := deskTable{Label: "Findings", List: "findings", Columns: []column{{Label: "State"}, {Label: "Check", Head: true}, {Label: "Result"}}, Empty: blank{Text: "No check runs in this process."}}
 	for _, f := range p.Findings {
 		finding := deskCell{Text: f.Detail}
 		if f.Next != "" {
 			finding.Note = "Next: " + f.Next
 		}
-		t.Rows = append(t.Rows, deskRow{Hook: "check", ID: f.Check, State: f.State, Cells: []deskCell{{Text: f.Check}, {Text: f.State, State: f.State}, finding}})
+		t.Rows = append(t.Rows, deskRow{Hook: "check", ID: f.Check, State: f.State, Cells: []deskCell{{Text: stateWords[f.State], State: f.State}, {Text: f.Check}, finding}})
 	}
 	return t
 }
@@ -50,6 +50,9 @@ func (s DamageSearch) facts() []deskFact {
 		{Label: "Result", deskCell: result},
 	}
 }
+
+// stateWords are the states of a finding in words.
+var stateWords = map[string]string{stateOK: "OK", stateWarning: "Warning", stateProblem: "Problem"}
 
 // Health draws the findings, and the last search for damage.
 func Health(p HealthProps) templ.Component {
@@ -94,7 +97,25 @@ func Health(p HealthProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if p.Search != nil {
-				templ_7745c5c3_Err = facts(p.Page, "Search for damage", p.Search.facts()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Var3 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+					if !templ_7745c5c3_IsBuffer {
+						defer func() {
+							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+							if templ_7745c5c3_Err == nil {
+								templ_7745c5c3_Err = templ_7745c5c3_BufErr
+							}
+						}()
+					}
+					ctx = templ.InitializeContext(ctx)
+					templ_7745c5c3_Err = facts(p.Page, p.Search.facts()).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = section(p.Page, "Search for damage", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -110,7 +131,7 @@ func Health(p HealthProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = commands("A search of every record, which may take minutes:", p.Search.Command).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = commands("Check more deeply", "A search of every record, which may take minutes:", p.Search.Command).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

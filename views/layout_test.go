@@ -24,15 +24,16 @@ const layoutTimeout = 2 * time.Minute
 const measured = `(() => {
 	const box = e => e.getBoundingClientRect();
 	const tag = e => e.outerHTML.slice(0, 80);
+	const onCard = document.body.className == 'card';
 	const card = box(document.querySelector('main'));
-	const shown = [...document.querySelectorAll('main *:not(.unseen)')].filter(e => box(e).width > 0);
-	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox], [hidden]), .choice, button, .button, .who a, .links a')];
+	const shown = [...document.querySelectorAll('main *:not(.unseen, .unseen *, .id, .cut, .cut *)')].filter(e => box(e).width > 0);
+	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox], [hidden]), .choice, button:not([hidden]), .button, .who a, .links a')];
 	const decisions = [...document.querySelectorAll('[name=decision]')].map(e => box(e).width + ' by ' + box(e).height);
 	return {
-		styled: getComputedStyle(document.querySelector('main')).borderTopWidth == '1px',
+		styled: getComputedStyle(document.body).marginTop == '0px',
 		over: document.documentElement.scrollWidth - document.documentElement.clientWidth,
 		outside: shown.filter(e => box(e).right > card.right || box(e).left < card.left || (e.tagName != 'INPUT' && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0)).map(tag),
-		low: controls.filter(e => box(e).height < 44).map(tag),
+		low: controls.filter(e => onCard && box(e).height < 44).map(tag),
 		decisions: new Set(decisions).size,
 	}
 })()`
@@ -41,7 +42,7 @@ type measures struct {
 	Styled    bool     `json:"styled"`    // the style sheet took hold
 	Over      float64  `json:"over"`      // pixels that the page scrolls sideways
 	Outside   []string `json:"outside"`   // elements that leave the card, or whose text leaves them
-	Low       []string `json:"low"`       // controls lower than 44 px
+	Low       []string `json:"low"`       // controls of a card page lower than 44 px
 	Decisions int      `json:"decisions"` // different sizes of Deny and Allow
 }
 

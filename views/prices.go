@@ -175,7 +175,7 @@ type BrowserSignedOut struct {
 
 func (p BrowserSignedOut) words() priceWords {
 	w := priceWords{title: "Sign " + p.Username + " out of this browser?", button: "Sign out",
-		text: []string{fmt.Sprintf("%s is signed out of 1 browser, last seen %s. Applications keep their access.", p.Username, p.Seen.phrase())}}
+		text: []string{fmt.Sprintf("%s is signed out of 1 browser, last seen %s. Applications keep their access.", p.Username, p.Seen.words())}}
 	if p.Here {
 		w.text = append(w.text, "It is this one: you have to sign in again.")
 	}

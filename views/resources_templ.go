@@ -47,19 +47,19 @@ func (p ResourcesProps) heading() heading {
 	return h
 }
 
-func (p ResourcesProps) filter() deskForm {
-	return deskForm{Action: p.URL, Button: "Show resources", Fields: []deskField{
+func (p ResourcesProps) filter() filter {
+	return filter{Action: p.URL, First: []deskField{
 		{As: "select", Name: "account", Label: "Account", Options: choices(p.Accounts)},
 		{Name: "kind", Label: "Kind", Value: p.Kind, Suggestions: p.Kinds},
-		{Name: "resource", Label: "Resource", Value: p.ID},
+		{Name: "resource", Label: "Resource ID", Value: p.ID},
 	}}
 }
 
 func (p ResourcesProps) table() deskTable {
-	t := deskTable{Label: "Resources", List: "resources", Columns: []string{"Id", "Name", "Last change"}, Older: p.Older, Next: "Next",
-		Empty: "No resources of this kind yet. Create them through the API or by an import."}
+	t := deskTable{Label: "Resources", List: "resources", Columns: []column{{Label: "ID"}, {Label: "Name", Class: "cut"}, {Label: "Last change", Class: "when"}}, Older: p.Older, Next: "Next",
+		Empty: blank{Text: "No resources of this kind yet. Create them through the API or by an import."}}
 	if p.ID != "" {
-		t.Empty, t.Clear = "Nothing matches.", p.ClearURL
+		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: p.ClearURL}}
 	}
 	for _, r := range p.Resources {
 		t.Rows = append(t.Rows, deskRow{Hook: "resource", ID: r.ID, Cells: []deskCell{{Text: r.ID, Code: true, Href: r.URL}, {Text: orElse(r.Name, "–")}, whenOr(r.Changed, "–")}})
@@ -101,7 +101,7 @@ func Resources(p ResourcesProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = form(p.Page, p.filter()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = p.filter().draw(p.Page).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -135,7 +135,7 @@ func (p ResourceProps) facts() []deskFact {
 
 func (p ResourceProps) events() deskTable {
 	t := p.List.table()
-	t.Heading, t.Label, t.Empty = "Newest events", "", "No events of this resource are kept any longer."
+	t.Heading, t.Label, t.Empty = "Newest events", "", blank{Text: "No events of this resource are kept any longer."}
 	if t.Older != "" {
 		t.Next = "All events of " + p.ID
 	}
@@ -176,7 +176,25 @@ func Resource(p ResourceProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = facts(p.Page, "Members", p.facts()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+				if !templ_7745c5c3_IsBuffer {
+					defer func() {
+						templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err == nil {
+							templ_7745c5c3_Err = templ_7745c5c3_BufErr
+						}
+					}()
+				}
+				ctx = templ.InitializeContext(ctx)
+				templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				return nil
+			})
+			templ_7745c5c3_Err = section(p.Page, "Members", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -192,7 +210,25 @@ func Resource(p ResourceProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = folded("curl", p.Curl, true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Var6 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+				if !templ_7745c5c3_IsBuffer {
+					defer func() {
+						templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err == nil {
+							templ_7745c5c3_Err = templ_7745c5c3_BufErr
+						}
+					}()
+				}
+				ctx = templ.InitializeContext(ctx)
+				templ_7745c5c3_Err = curl(p.Curl).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				return nil
+			})
+			templ_7745c5c3_Err = unfolds("Request with curl", false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

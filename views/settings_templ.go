@@ -21,7 +21,7 @@ type Setting struct {
 }
 
 func (p SettingsProps) table() deskTable {
-	t := deskTable{Label: "Settings", List: "settings", Columns: []string{"Name", "Value", "From", "Variable"}, Empty: "The settings of this process are not known."}
+	t := deskTable{Label: "Settings", List: "settings", Columns: columns("Setting", "Value", "From", "Variable"), Empty: blank{Text: "The settings of this process are not known."}}
 	for _, s := range p.Settings {
 		t.Rows = append(t.Rows, deskRow{Hook: "setting", ID: s.Name, Cells: []deskCell{
 			{Text: s.Name}, {Text: orElse(s.Value, "–")}, {Text: s.From}, {Text: s.Variable, Code: true},

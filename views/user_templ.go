@@ -45,7 +45,7 @@ type UserCodeProps struct {
 }
 
 func (p NewUserProps) heading() heading {
-	h := heading{name: "new-user", title: "Create a user"}
+	h := heading{name: "new-user", title: "Create a user", crumb: Link{Label: "Users", Href: "/desk/users"}}
 	if p.Refused {
 		h.alert = "The user was not created."
 	}
@@ -58,8 +58,8 @@ func (p NewUserProps) form() deskForm {
 		username = "This user already exists. User names ignore case."
 	}
 	return deskForm{
-		Do: "create-user", Action: p.URL, Token: p.FormToken, Once: p.Once, Button: "Create",
-		Text: "The user sets a password with the code shown next.",
+		Do: "create-user", Action: p.URL, Token: p.FormToken, Once: p.Once, Button: "Create", Look: "filled", BackURL: "/desk/users",
+		Text: []string{"The user sets a password with the code shown next."},
 		Fields: []deskField{
 			{Name: "username", Label: "Username", Value: p.Username, Wrong: username},
 			{Name: "account", Label: "Account", Value: p.Account, Hint: "A new name creates an account.", Wrong: p.Refusal["account"], Suggestions: p.Accounts},
@@ -119,15 +119,15 @@ func NewUser(p NewUserProps) templ.Component {
 func (p UserProps) facts() []deskFact {
 	u := p.User
 	return []deskFact{
-		{Label: "Id", deskCell: deskCell{Text: u.ID, Code: true}}, {Label: "Account", deskCell: deskCell{Text: u.Account, Href: p.AccountURL}},
+		{Label: "User ID", deskCell: deskCell{Text: u.ID}, Copy: true}, {Label: "Account", deskCell: deskCell{Text: u.Account, Href: p.AccountURL}},
 		{Label: "Role", deskCell: deskCell{Text: roleOf(u.Operator)}}, {Label: "State", deskCell: stateCell(u.Disabled)},
 		{Label: "Last sign-in", deskCell: whenOr(u.SignedIn, "never")}, {Label: "Created", deskCell: deskCell{When: p.Created}},
 	}
 }
 
 func (p UserProps) code() deskForm {
-	return deskForm{Do: "code", Action: p.User.URL + "/code", Token: p.FormToken, Once: p.Once, Heading: "New password", Second: true, Button: "Create a code",
-		Text: "The user sets a new password with a code. The current one works until then."}
+	return deskForm{Do: "code", Action: p.User.URL + "/code", Token: p.FormToken, Once: p.Once, Button: "Create a code",
+		Text: []string{"The user sets a new password with a code. The current one works until then."}}
 }
 
 func (p UserProps) acts() (acts []deskAct) {
@@ -162,7 +162,7 @@ func (p UserProps) access() deskTable {
 
 func (p UserProps) audit() deskTable {
 	t := p.Audit.latest()
-	t.Next, t.Empty = "All of this user", "No audit entries for this user yet."
+	t.Next, t.Empty = "All of this user", blank{Text: "No audit entries for this user yet."}
 	return without(t, "User")
 }
 
@@ -200,7 +200,7 @@ func User(p UserProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = facts(p.Page, "", p.facts()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -209,7 +209,7 @@ func User(p UserProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if !p.User.Disabled {
-				templ_7745c5c3_Err = form(p.Page, p.code()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = deed(p.Page, "Reset the password", p.code()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -218,7 +218,7 @@ func User(p UserProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = acts(p.Page, "Use", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = acts(p.Page, "Actions", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -250,13 +250,13 @@ func User(p UserProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = commands("Users are deleted on the machine:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = commands("Delete", "Users are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "user", title: p.User.Username}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "user", title: p.User.Username, crumb: Link{Label: "Users", Href: "/desk/users"}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -306,7 +306,7 @@ func UserCode(p UserCodeProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = shownOnce(deskSecret{Label: "Code", Hook: "code", Value: p.Code, IDHook: "address", ID: p.CodeURL, Text: fmt.Sprintf("Give both to %s. The code works once, within 24 hours.", p.Username)}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = shownOnce(deskSecret{Title: "Give the code to the user", Label: "Code", Hook: "code", Value: p.Code, IDLabel: "Address", IDHook: "address", ID: p.CodeURL, Text: fmt.Sprintf("Give both to %s. The code works once, within 24 hours.", p.Username)}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -35,9 +35,9 @@ func roleOf(operator bool) string {
 }
 
 func (p UsersProps) table() deskTable {
-	t := deskTable{Label: "Users", List: "users", Columns: []string{"Name", "Account", "Role", "Last sign-in", "State"}, Older: p.Older, Next: "Next",
+	t := deskTable{Label: "Users", List: "users", Columns: []column{{Label: "Name"}, {Label: "Account", Class: "cut"}, {Label: "Role"}, {Label: "Last sign-in", Class: "when"}, {Label: "State"}}, Older: p.Older, Next: "Next",
 		Text:  "An account owns resources and events, and its users reach all of them. The account default is for users and events that name no other.",
-		Empty: "No users yet. Create one to let somebody sign in."}
+		Empty: blank{Title: "No users yet", Text: "Create one to let somebody sign in."}}
 	for _, u := range p.Users {
 		t.Rows = append(t.Rows, deskRow{Hook: "user", ID: u.ID, Cells: []deskCell{
 			{Text: u.Username, Href: u.URL}, {Text: u.Account}, {Text: roleOf(u.Operator)}, whenOr(u.SignedIn, "never"), stateCell(u.Disabled),
@@ -86,7 +86,7 @@ func Users(p UsersProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "users", title: "Users", links: []Link{{Label: "Create a user", Href: p.NewURL}, {Label: "Accounts", Href: p.AccountsURL}}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "users", title: "Users", links: []Link{{Label: "Accounts", Href: p.AccountsURL}}, button: Link{Label: "Create a user", Href: p.NewURL}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

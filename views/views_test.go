@@ -180,7 +180,7 @@ func TestLogin(t *testing.T) {
 		waiting := fresh
 		waiting.Notice, waiting.RetryAfter = views.LoginThrottled, "60"
 		all := elements(t, render(t, views.Login(waiting)))
-		if got := byAttr(t, all, "role", "status").text; got != "Too many failed sign-ins. Try again in 60 seconds." {
+		if got := squeeze(byAttr(t, all, "role", "status").text); got != "Too many failed sign-ins. Try again in 60 seconds." {
 			t.Errorf("notice = %q", got)
 		}
 		if byAttr(t, all, "name", "username").has("aria-invalid") {
@@ -285,8 +285,8 @@ func TestError(t *testing.T) {
 	})
 	t.Run("shows_the_request_id", func(t *testing.T) {
 		t.Parallel()
-		if got := byAttr(t, all, "class", "reference").text; got != page.RequestID {
-			t.Errorf("reference = %q, want %q", got, page.RequestID)
+		if got := byAttr(t, all, "class", "id").text; got != page.RequestID {
+			t.Errorf("request = %q, want %q", got, page.RequestID)
 		}
 	})
 }
@@ -381,7 +381,7 @@ func TestInstance(t *testing.T) {
 		if got := named(all, "title")[0].text; got != "Sign in – Larkspur Payments" {
 			t.Errorf("title = %q", got)
 		}
-		if got := squeeze(byAttr(t, all, "class", "masthead").text); got != "Larkspur Payments" {
+		if got := squeeze(named(all, "header")[0].text); got != "Larkspur Payments" {
 			t.Errorf("masthead = %q", got)
 		}
 		if got := named(elements(t, render(t, views.Login(views.LoginProps{Page: page}))), "title")[0].text; got != "Sign in – tollhouse" {

@@ -85,7 +85,7 @@ func (t SentTest) words() string {
 }
 
 func (p WebhookProps) heading() heading {
-	h := heading{name: "webhook", title: p.Webhook.Origin}
+	h := heading{name: "webhook", title: p.Webhook.Origin, crumb: Link{Label: "Webhooks", Href: "/desk/webhooks"}}
 	switch {
 	case p.Test == nil:
 	case p.Test.Delivered:
@@ -99,7 +99,7 @@ func (p WebhookProps) heading() heading {
 func (p WebhookProps) facts() []deskFact {
 	w := p.Webhook
 	facts := []deskFact{
-		{Label: "Id", deskCell: deskCell{Text: w.ID, Code: true}}, {Label: "Account", deskCell: deskCell{Text: w.Account}},
+		{Label: "Endpoint ID", deskCell: deskCell{Text: w.ID}, Copy: true}, {Label: "Account", deskCell: deskCell{Text: w.Account}},
 		{Label: "URL", deskCell: deskCell{Text: p.Address}}, {Label: "Description", deskCell: deskCell{Text: orElse(w.Description, "–")}},
 		{Label: "Types", deskCell: deskCell{Text: strings.Join(p.Types, ", ")}}, {Label: "Order", deskCell: deskCell{Text: p.Order}},
 		{Label: "Health", deskCell: w.health()}, {Label: "Delivered up to", deskCell: w.deliveredTo()},
@@ -132,7 +132,7 @@ func (p WebhookProps) acts() (acts []deskAct) {
 	}
 	if p.Blocked != nil {
 		add("skip", "Skip blocking event")
-		acts[len(acts)-1].Event = p.Blocked.Event
+		acts[len(acts)-1].Name, acts[len(acts)-1].Value = "event", p.Blocked.Event
 	}
 	if p.Webhook.Parked > 0 {
 		add("retry-parked", "Retry parked events")
@@ -144,30 +144,31 @@ func (p WebhookProps) acts() (acts []deskAct) {
 }
 
 func (p WebhookProps) enable() deskForm {
-	return deskForm{Do: "enable", Action: p.Webhook.URL + "/enable", Token: p.FormToken, Heading: "Enable", Second: true, Button: "Enable",
+	return deskForm{Do: "enable", Action: p.Webhook.URL + "/enable", Token: p.FormToken, Button: "Enable",
 		Fields: []deskField{{As: "box", Name: "now", Label: "Skip pending events; start with the next one"}}}
 }
 
 func (p WebhookProps) newSecret() deskForm {
-	return deskForm{Do: "rotate-secret", Action: p.Webhook.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once, Heading: "New secret", Second: true,
-		Text:   "Both secrets are valid for 24 hours, so you can roll over.",
+	return deskForm{Do: "rotate-secret", Action: p.Webhook.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once,
+		Text:   []string{"Both secrets are valid for 24 hours, so you can roll over."},
 		Fields: []deskField{{As: "box", Name: "leaked", Label: "The old secret leaked: revoke it immediately"}}, Button: "Rotate the secret"}
 }
 
 var deliveryStates = map[string]string{
-	"delivered": stateOK, "retrying": stateWarning, "parked": stateWarning, "dead": stateProblem, "skipped": stateWarning,
+	"delivered": stateOK, "retrying": stateWarning, "parked": stateWarning, "dead": stateProblem, "skipped": stateOff,
 }
 
 func (p WebhookProps) deliveries() deskTable {
-	t := deskTable{Heading: "Latest deliveries", List: "deliveries", Columns: []string{"Event", "State", "Attempts", "Answer", "Last attempt"}, Older: p.Older, Empty: "Nothing was delivered yet."}
+	t := deskTable{Heading: "Latest deliveries", List: "deliveries", Older: p.Older, Empty: blank{Text: "Nothing was delivered yet."},
+		Columns: []column{{Label: "Last attempt", Class: "when"}, {Label: "Event", Head: true}, {Label: "State"}, {Label: "Answer", Say: true}, {Label: "Attempts", Class: "number", Say: true}}}
 	for _, d := range p.Deliveries {
 		answer := orElse(d.Error, "–")
 		if d.Status != 0 {
 			answer = strconv.Itoa(d.Status)
 		}
 		t.Rows = append(t.Rows, deskRow{Hook: "delivery", ID: d.Event, State: d.State, Cells: []deskCell{
-			{Text: d.Type, Href: d.URL, Note: d.Event}, {Text: d.State, State: deliveryStates[d.State]}, {Text: strconv.Itoa(d.Attempts)},
-			{Text: answer, Note: d.Body}, whenOr(d.Tried, "–"),
+			whenOr(d.Tried.as(clock), "–"), {Text: d.Type, Href: d.URL, Note: d.Event}, {Text: d.State, State: deliveryStates[d.State]},
+			{Text: answer, Note: d.Body}, {Text: strconv.Itoa(d.Attempts)},
 		}})
 	}
 	return t
@@ -207,7 +208,7 @@ func Webhook(p WebhookProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = facts(p.Page, "", p.facts()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -215,7 +216,7 @@ func Webhook(p WebhookProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = acts(p.Page, "Use", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = acts(p.Page, "Actions", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -224,7 +225,7 @@ func Webhook(p WebhookProps) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if !p.Enabled {
-				templ_7745c5c3_Err = form(p.Page, p.enable()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = deed(p.Page, "Enable", p.enable()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -241,7 +242,7 @@ func Webhook(p WebhookProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = form(p.Page, p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = deed(p.Page, "Rotate the secret", p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -249,7 +250,7 @@ func Webhook(p WebhookProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = commands("Endpoints are deleted on the machine:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = commands("Delete", "Endpoints are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -305,7 +306,8 @@ func WebhookSecret(p WebhookSecretProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = shownOnce(deskSecret{Label: "New secret", IDHook: "webhook-id", ID: p.ID, Hook: "secret", Value: p.Secret, Text: "Shown once. Store it now."}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = shownOnce(deskSecret{Title: "Store the secret now", Text: "It is shown once. If it is lost, rotate it.",
+				IDLabel: "Endpoint ID", IDHook: "webhook-id", ID: p.ID, Label: "Signing secret", Hook: "secret", Value: p.Secret}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -72,10 +72,10 @@ func (p WebhooksProps) heading() heading {
 }
 
 func (p WebhooksProps) table() deskTable {
-	t := deskTable{Label: "Webhook endpoints", List: "webhooks", Columns: []string{"Endpoint", "Account", "Health", "Delivered up to", "Parked", "Dead"}, Older: p.Older, Next: "Next",
+	t := deskTable{Label: "Webhook endpoints", List: "webhooks", Columns: []column{{Label: "Endpoint"}, {Label: "Account", Class: "cut"}, {Label: "Health"}, {Label: "Delivered up to", Say: true}, {Label: "Parked", Class: "number", Say: true}, {Label: "Dead", Class: "number", Say: true}}, Older: p.Older, Next: "Next",
 		Text: "An event that the receiver keeps refusing while it accepts the next one is parked: it is retried alongside the others for about three days. " +
 			"After that, or when you skip it, it is dead: it stays listed and is sent again only when you retry it.",
-		Empty: "No webhook endpoints yet. An application creates them at " + p.APIPath + ", and an operator with " + p.CreateCommand + "."}
+		Empty: blank{Title: "No webhook endpoints yet", Text: "An application creates them at " + p.APIPath + ", and an operator with " + p.CreateCommand + "."}}
 	for _, w := range p.Webhooks {
 		t.Rows = append(t.Rows, deskRow{Hook: "webhook", ID: w.ID, State: w.Health, Cells: []deskCell{
 			{Text: w.Origin, Href: w.URL, Note: orElse(w.Description, w.ID)}, {Text: w.Account}, w.health(), w.deliveredTo(),

@@ -60,7 +60,7 @@ func deskTailIsLive(t *testing.T, s *server) {
 	const first = `document.querySelector("table[data-list=events] tbody tr code").textContent`
 	record("one")
 	tb.until(first + ` == "one"`)
-	const colour = `(() => { const kind = document.querySelector("table[data-list=events] tbody tr .kind"); return kind.className + " " + getComputedStyle(kind).backgroundColor })()`
+	const colour = `(() => { const kind = document.querySelector("table[data-list=events] tbody tr .kind"); return kind.className + " " + getComputedStyle(kind, "::before").backgroundColor })()`
 	live := ask(tb, chromedp.Evaluate[string](colour))
 	tb.open(s.base + "/desk/events")
 	if drawn := ask(tb, chromedp.Evaluate[string](colour)); live != drawn {
@@ -128,27 +128,30 @@ func deskTailIsBounded(t *testing.T, s *server) {
 	}
 }
 
+// copyCurl copies the request of an event.
+const copyCurl = "pre[data-curl] + [data-copy]"
+
 func deskCopies(t *testing.T, s *server) {
 	tb := newTab(t)
 	tb.do(call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	tb.openDesk(s, "/desk/events?type=*.updated")
 	tb.click("tr[data-event] th a")
-	tb.see("[data-copy]")
+	tb.see(copyCurl)
 	// The button may be there before the rest of the page, and before the script has run.
 	tb.until(`document.readyState == "complete" && document.querySelector("main .facts time").title.includes(" – ")`)
 	// Reading the clipboard needs a permission, so what is written is caught on its way.
 	tb.do(chromedp.Evaluate[chromedp.Void](`{ const write = navigator.clipboard.writeText.bind(navigator.clipboard); navigator.clipboard.writeText = text => { window.copied = text; return write(text); } }
 		window.setTimeout = (reset, after) => { window.reset = reset; window.after = after; };`))
-	tb.click("[data-copy]")
-	tb.until(`document.querySelector("[data-copy]").textContent == "Copied"`)
-	if !ask(tb, chromedp.Evaluate[bool](`after == 2000 && (reset(), document.querySelector("[data-copy]").textContent == "Copy")`)) {
+	tb.click(copyCurl)
+	tb.until(`document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copied"`)
+	if !ask(tb, chromedp.Evaluate[bool](`after == 2000 && (reset(), document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copy")`)) {
 		t.Error("the button does not go back to Copy after 2 s")
 	}
 	tb.scheme("light") // with reduced motion, where no timer runs
-	tb.click("[data-copy]")
-	tb.until(`document.querySelector("[data-copy]").textContent == "Copied"`)
+	tb.click(copyCurl)
+	tb.until(`document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copied"`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
-	tb.until(`document.querySelector("[data-copy]").textContent == "Copy"`)
+	tb.until(`document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copy"`)
 	if !ask(tb, chromedp.Evaluate[bool](`window.copied == document.querySelector("pre[data-curl]").textContent`)) {
 		t.Error("the button copied something other than the command before it")
 	}

@@ -34,16 +34,17 @@ func TestThreeTasksOnTheDesk(t *testing.T) {
 	tb.picture("desk-overview")
 
 	t.Run("make_a_client", func(t *testing.T) {
-		tb.task(t, s, "Clients", "Register an application")
+		tb.task(t, s, "Clients", "Register a client")
 		tb.do(chromedp.SendKeys(chromedp.CSS("[name=name]"), "Aster Reports"), chromedp.SendKeys(chromedp.CSS("[name=redirect_uris]"), larkspurURI))
 		tb.choose("Register")
 		tb.see("[data-client-id]")
 		tb.see("[data-secret]")
 	})
 	t.Run("find_who_was_refused_yesterday", func(t *testing.T) {
-		tb.task(t, s, "Audit")
+		tb.task(t, s, "Audit log")
+		tb.choose("More filters")
 		tb.do(chromedp.SetValue(chromedp.CSS("[name=what]"), "login_refused"), chromedp.SendKeys(chromedp.CSS("[name=from]"), "2026-03-08"), chromedp.SendKeys(chromedp.CSS("[name=to]"), "2026-03-08"))
-		tb.choose("Show entries")
+		tb.choose("Apply")
 		tb.until(`location.search.includes("what=login_refused") && document.readyState == "complete"`)
 		if shown := tb.text(); !strings.Contains(shown, "harriet.voss") || !strings.Contains(shown, "wrong_password") {
 			t.Errorf("the audit page does not name who was refused, and why:\n%.800s", shown)
@@ -57,7 +58,7 @@ func TestThreeTasksOnTheDesk(t *testing.T) {
 	t.Run("read_what_changed_in_a_customer", func(t *testing.T) {
 		tb.task(t, s, "Events")
 		tb.do(chromedp.SendKeys(chromedp.CSS("[name=resource]"), "cus_larkspur"))
-		tb.choose("Show events")
+		tb.choose("Apply")
 		tb.until(`location.search.includes("resource=cus_larkspur") && document.readyState == "complete"`)
 		tb.choose("customer.updated")
 		tb.see("table[data-diff] tr[data-member=city]")
@@ -94,7 +95,7 @@ func (tb *tab) task(t *testing.T, s *server, words ...string) {
 func (tb *tab) choose(words string) {
 	tb.t.Helper()
 	mark := fmt.Sprintf(`(() => {
-		const found = [...document.querySelectorAll("a, button")].find(e => e.textContent.trim() == %q && e.offsetParent);
+		const found = [...document.querySelectorAll("a, button, summary")].find(e => e.textContent.trim() == %q && e.offsetParent);
 		document.querySelectorAll("[data-chosen]").forEach(e => e.removeAttribute("data-chosen"));
 		found?.setAttribute("data-chosen", "");
 		return !!found;
