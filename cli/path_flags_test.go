@@ -100,7 +100,11 @@ func TestAPathWithWhiteSpaceAroundItIsRefused(t *testing.T) {
 		}
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			for value, shown := range map[string]string{"srv ": `="srv "`, "srv\r": `="srv\`, "\tsrv": `="\`} {
+			values := map[string]string{"srv ": `="srv "`, "srv\r": `="srv\`, "\tsrv": `="\`}
+			if testing.Short() {
+				values = map[string]string{"srv\r": `="srv\`} // the slip of a file with CRLF
+			}
+			for value, shown := range values {
 				dir := t.TempDir()
 				stderr, code := runIn(t, dir, []string{name + "=" + value}, command...)
 				complaint{term.ExitConfig, name + shown, "can be given with --" + flag}.judge(t, "variable", stderr, code)

@@ -42,13 +42,17 @@ func (w windows) clock(d time.Duration) func(*store.Options) {
 // the list waits at most a second
 func TestAWindowThatWasReadAfterItsEndStaysAsItWas(t *testing.T) {
 	const quick = 20
+	seconds := 30
+	if testing.Short() {
+		seconds = 10
+	}
 	t.Run("in_memory", func(t *testing.T) {
-		w := windows{30, quick, time.Now()}
+		w := windows{seconds, quick, time.Now()}
 		f := storetest.New(t, w.clock(0))
 		w.read(t, f, f)
 	})
 	t.Run("on_disk", func(t *testing.T) {
-		w := windows{30, quick, time.Now()}
+		w := windows{seconds, quick, time.Now()}
 		f := storetest.OnDisk(t, w.clock(0))
 		w.read(t, f, f)
 	})
