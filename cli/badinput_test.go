@@ -49,14 +49,14 @@ func runHere(stdin []byte, args ...string) (stderr string, code int) {
 func liveDirectory(t *testing.T) (dir, file string) {
 	t.Helper()
 	root := t.TempDir()
-	dir, file = filepath.Join(root, "data"), filepath.Join(root, "file")
-	for _, args := range [][]string{{"account", "create", "acct_a"}, {"backup", file}} {
-		if _, stderr, code := run(t, append(args, "--data", dir)...); code != term.ExitOK {
-			t.Fatalf("tollhouse %v: exit %d, %s", args, code, stderr)
-		}
-	}
-	return dir, file
+	liveFiles.copyTo(t, root, func(root string) {
+		tollhouse(t, "account", "create", "acct_a", "--data", filepath.Join(root, "data"))
+		tollhouse(t, "backup", filepath.Join(root, "file"), "--data", filepath.Join(root, "data"))
+	})
+	return filepath.Join(root, "data"), filepath.Join(root, "file")
 }
+
+var liveFiles madeOnce
 
 // contentOf is every file below dir, without its time, but for the lock, which tells who
 // came last.

@@ -34,19 +34,23 @@ func movable(t *testing.T) (dir, same string) {
 	t.Helper()
 	root := must.ClosedDir(t)
 	dir, same = filepath.Join(root, "data"), filepath.Join(root, "same")
-	for _, args := range [][]string{
-		{"account", "create", "larkspur", "--name", "Larkspur Bookkeeping"}, {"account", "create", "moss"},
-		{"user", "create", "mara", "--account", "larkspur", "--code"},
-		{"client", "create", "--name", "Books", "--redirect-uri", "https://books.example/callback"},
-		{"event", "generate", "--account", "larkspur", "--events", "500", "--seed", "1"},
-		{"webhook", "create", "--account", "moss", "--url", "https://hooks.example/in"},
-	} {
-		tollhouse(t, append(args, "--data", dir)...)
+	for _, made := range []string{dir, same} {
+		movableFiles.copyTo(t, made, func(made string) {
+			for _, args := range [][]string{
+				{"account", "create", "larkspur", "--name", "Larkspur Bookkeeping"}, {"account", "create", "moss"},
+				{"user", "create", "mara", "--account", "larkspur", "--code"},
+				{"client", "create", "--name", "Books", "--redirect-uri", "https://books.example/callback"},
+				{"event", "generate", "--account", "larkspur", "--events", "500", "--seed", "1"},
+				{"webhook", "create", "--account", "moss", "--url", "https://hooks.example/in"},
+			} {
+				tollhouse(t, append(args, "--data", made)...)
+			}
+		})
 	}
-	must.Do(t, os.CopyFS(same, os.DirFS(dir)))
-	must.Do(t, os.Chmod(same, 0o700))
 	return dir, same
 }
+
+var movableFiles madeOnce
 
 // recordsOf returns what a backup of a place contains.
 func recordsOf(t *testing.T, place ...string) (records []string) {
