@@ -57,8 +57,8 @@ var commandsWithoutData = map[string]withoutData{
 	"completion bash": {why: noStore}, "completion fish": {why: noStore}, "completion zsh": {why: noStore},
 	"config": {why: noStore}, "config serve": {why: noStore}, "config dev": {why: noStore}, "version": {why: noStore},
 	"print compose": {why: noStore}, "print dockerfile": {why: noStore}, "print grafana": {why: noStore}, "print helper": {args: "go", why: noStore},
-	"print migration": {args: "keycloak", why: noStore},
-	"print openapi":   {why: noStore}, "print systemd": {why: noStore},
+	"print man": {why: noStore}, "print migration": {args: "keycloak", why: noStore},
+	"print openapi": {why: noStore}, "print systemd": {why: noStore},
 }
 
 // eachLeaf calls visit with every command that does something.
