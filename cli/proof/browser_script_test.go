@@ -23,6 +23,7 @@ func TestBrowserDeskScript(t *testing.T) {
 		"new_events_appear_on_top_until_the_role_ends": deskTailIsLive,
 		"frames_are_text_bounded_and_announced_rarely": deskTailIsBounded,
 		"copy_copies_and_times_are_local_too":          deskCopies,
+		"clocks_are_in_the_readers_zone":               deskClocks,
 		"without_a_script_its_controls_stay_hidden":    deskWithoutScript,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, startDev(t)) })
@@ -154,6 +155,21 @@ func deskCopies(t *testing.T, s *server) {
 	tb.until(`document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copy"`)
 	if !ask(tb, chromedp.Evaluate[bool](`window.copied == document.querySelector("pre[data-curl]").textContent`)) {
 		t.Error("the button copied something other than the command before it")
+	}
+}
+
+// deskClocks reads the list in Tokyo, nine hours before UTC. A filter is in UTC wherever the
+// reader is, so the page says so.
+func deskClocks(t *testing.T, s *server) {
+	tb := newTab(t)
+	tb.do(call(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}))
+	tb.openDesk(s, "/desk/events")
+	tb.until(`document.querySelector("[data-zone]").textContent == "Times are Asia/Tokyo; filters and plots are UTC"`)
+	if !ask(tb, chromedp.Evaluate[bool](`[...document.querySelectorAll("tr[data-event] time")].every(time => {
+		const local = new Date(Date.parse(time.dateTime) + 9 * 3600000).toISOString();
+		return time.textContent.includes(local.slice(11, 16)) && time.title.includes(time.dateTime.slice(11, 19) + " UTC");
+	})`)) {
+		t.Error("a clock is not the reader's, or its title lacks the time in UTC")
 	}
 }
 

@@ -59,7 +59,7 @@ func TestBrowserWebhooks(t *testing.T) {
 	tb.see("main[data-desk=overview]")
 	for _, p := range []struct{ name, path, see string }{
 		{"list", "", "[data-webhook]"}, {"works", "/" + works, "[data-delivery]"}, {"parks", "/" + parks, "form[data-do=retry-parked]"},
-		{"blocked", "/" + blocked, "form[data-do=skip]"}, {"disabled", "/" + disabled, "form[data-do=enable]"},
+		{"blocked", "/" + blocked, "form[data-do=skip]"}, {"disabled", "/" + disabled, ".deed:has(form[data-do=enable]) > summary"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			tb.open(s.base + "/desk/webhooks" + p.path)
@@ -76,6 +76,7 @@ func TestBrowserWebhooks(t *testing.T) {
 	})
 	t.Run("a_new_secret_is_shown", func(t *testing.T) {
 		tb.open(s.base + "/desk/webhooks/" + works)
+		tb.choose("Rotate the secret")
 		tb.click("form[data-do=rotate-secret] button")
 		tb.see("[data-secret]")
 		tb.lookAtDesk(t, "desk-webhooks-secret")
