@@ -25,6 +25,7 @@ type seed struct {
 	clients  []lineOf[*moving.Client]
 	users    []lineOf[*moving.User]
 	events   []seedEvent
+	silent   []lineOf[*moving.Resource] // without an event
 	webhooks []lineOf[*moving.Webhook]
 	tokens   []lineOf[*moving.Token]
 	made     map[int]any // what each line has created, with its noun
@@ -169,6 +170,10 @@ func (s *seed) addResource(line int, r *moving.Resource) error {
 	}
 	if err != nil {
 		return err
+	}
+	if moving.NeedsImport(r) {
+		s.silent = append(s.silent, lineOf[*moving.Resource]{r, line})
+		return nil
 	}
 	s.events = append(s.events, seedEvent{kind: "resource", owner: r.Account, resource: r, body: body, line: line})
 	return nil

@@ -46,6 +46,12 @@ func (s *seed) apply(ctx context.Context, to *store.Store, random secret.Source,
 
 func (w *seeder) run(ctx context.Context) error {
 	for _, l := range w.accounts {
+		if moving.NeedsImport(l.of) {
+			if err := w.importLine(ctx, l.line, l.of); err != nil {
+				return err
+			}
+			continue
+		}
 		a := l.of
 		_, err := w.to.CreateAccount(ctx, a.ID, a.Name)
 		if err == nil && a.Disabled {
@@ -57,6 +63,13 @@ func (w *seeder) run(ctx context.Context) error {
 		w.made[l.line] = map[string]any{"account": a}
 	}
 	for _, l := range w.clients {
+		if moving.NeedsImport(l.of) {
+			if err := w.importLine(ctx, l.line, l.of, l.of.Account); err != nil {
+				return err
+			}
+			w.showClient(*l.of)
+			continue
+		}
 		c, err := w.createClient(ctx, *l.of)
 		if err != nil {
 			return storeError(l.line, "client", c.ClientID, err)
@@ -69,12 +82,25 @@ func (w *seeder) run(ctx context.Context) error {
 	for i, l := range w.users {
 		u := *l.of
 		u.Account = accountOf(l.of)
-		if err := w.createUser(ctx, u); err != nil {
-			return storeError(l.line, "user", u.Username, err)
+		var err error
+		if moving.NeedsImport(l.of) {
+			err = w.importLine(ctx, l.line, &u, u.Account)
+		} else if err = w.createUser(ctx, u); err != nil {
+			err = storeError(l.line, "user", u.Username, err)
+		}
+		if err != nil {
+			return err
 		}
 		w.made[l.line] = map[string]any{"user": u}
 		if i == 0 && !w.byTest {
 			w.demo.Username, w.demo.Password, w.demo.Operator = u.Username, revealed(u.Password), u.Operator && !u.Disabled
+		}
+	}
+	for _, l := range w.silent {
+		r := *l.of
+		r.Account = cmp.Or(r.Account, w.demo.Account)
+		if err := w.importLine(ctx, l.line, &r, r.Account); err != nil {
+			return err
 		}
 	}
 	record := w.importEvents
@@ -88,6 +114,12 @@ func (w *seeder) run(ctx context.Context) error {
 		return err
 	}
 	for _, l := range w.tokens {
+		if moving.NeedsImport(l.of) {
+			if err := w.importLine(ctx, l.line, w.tokenToImport(*l.of)); err != nil {
+				return err
+			}
+			continue
+		}
 		answer, err := w.issue(ctx, l.of)
 		if err != nil {
 			param, text, exists := dev.Explain(err)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers/dev"
 	"tollhouse/store/secret"
 	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook/target"
 )
 
 // BenchmarkSeedUsers creates the 50 users of a seed file, as a start of dev does.
@@ -82,5 +84,48 @@ func TestSeedRefusesWhatReadersCannotHold(t *testing.T) {
 	}
 	if _, err := parseSeed([][]byte{[]byte(`{"resource":{"kind":"plan","id":"p1","object":{"a":1e308}}}`)}, snapshot.Rules{}); err != nil {
 		t.Errorf("1e308: %v", err)
+	}
+}
+
+// Promise (Platform §9): a seed line of dev takes what a line of an import takes, as it does: ids,
+// times of creation, hashes of secrets and tokens, a resource without an event; accounts are made as needed
+func TestSeedLinesTakeWhatAnImportTakes(t *testing.T) {
+	t.Parallel()
+	data := must.Get(datadir.Open(t.Context(), datadir.Options{Engine: datadir.EngineMemory, Key: secret.NewKey(nil), Log: slog.New(slog.DiscardHandler), Dev: &datadir.DevOptions{}}))(t)
+	defer func() { must.Do(t, data.Close()) }()
+	const user, access, refresh = "usr_00000000000000000000000001", "an access token of the old system", "a refresh token of the old one"
+	sum := func(text string) string { return fmt.Sprintf("%x", secret.HashOf(text)) }
+	lines := [][]byte{
+		[]byte(`{"account":{"account":"acct_old","created_at":1600000000}}`),
+		[]byte(`{"client":{"client_id":"books","client_secret_hash":{"scheme":"sha256","hash":"` + sum("s3cret") + `"},"account":"acct_books","grants":["client_credentials"],"created_at":1600000000}}`),
+		[]byte(`{"user":{"user_id":"` + user + `","username":"ines","password":"pw","account":"acct_new","created_at":1600000000}}`),
+		[]byte(`{"resource":{"kind":"plan","id":"basic","account":"acct_old","object":{"price":1},"event":"none"}}`),
+		[]byte(`{"webhook":{"url":"https://hooks.example/","account":"acct_old","state":"disabled"}}`),
+		[]byte(`{"token":{"access_token_sha256":"` + sum(access) + `","expires_in":3600,"refresh_token_sha256":"` + sum(refresh) + `","created_at":1600000000}}`),
+	}
+	s := must.Get(parseSeed(lines, snapshot.Rules{}))(t)
+	must.Get(s.apply(t.Context(), data.Store, nil, new(target.Rules)))(t)
+	ctx, then := t.Context(), time.Unix(1600000000, 0)
+	if a := must.Get(data.Store.FindAccount(ctx, "acct_old"))(t); !a.CreatedAt.Equal(then) {
+		t.Errorf("the account is of %v", a.CreatedAt)
+	}
+	c := must.Get(data.Store.AuthenticateClient(ctx, "books", "s3cret", nil))(t)
+	u := must.Get(data.Store.AuthenticateUser(ctx, secret.Caller{}, "ines", "pw"))(t)
+	if u.Subject() != user || !u.CreatedAt.Equal(then) || !c.CreatedAt.Equal(then) || u.Account != "acct_new" {
+		t.Errorf("the user is %s of %v, the client of %v", u.Subject(), u.CreatedAt, c.CreatedAt)
+	}
+	if of := must.Get(data.Store.Introspect(ctx, c, access))(t); of.Username != "ines" || !of.IssuedAt.Equal(then) || of.ExpiresAt.Sub(data.Store.Now()) > time.Hour {
+		t.Errorf("the token is %+v", of)
+	}
+	if totals := must.Get(data.Store.Totals(ctx))(t); totals.Events != 0 || totals.Resources != 1 {
+		t.Errorf("%+v, want a resource without an event", totals)
+	}
+	for _, line := range []string{string(lines[2]), `{"user":{"username":"nobody","user_id":"usr_1"}}`, `{"token":{"access_token_sha256":"00"}}`, `{"client":{"client_id":"x","client_secret_hash":"md5"}}`,
+		`{"token":{"access_token_sha256":"` + sum("over") + `","expires_in":0}}`, `{"account":{"account":"A B","created_at":1}}`} {
+		bad := must.Get(parseSeed([][]byte{[]byte(line)}, snapshot.Rules{}))(t)
+		var of *seedError
+		if _, err := bad.apply(ctx, data.Store, nil, new(target.Rules)); err == nil || errors.As(err, &of) && of.hint == "" {
+			t.Errorf("%s = %v, want an error with a hint", line, err)
+		}
 	}
 }

@@ -59,6 +59,12 @@ func (w *seeder) createWebhooks(ctx context.Context) error {
 	for i, l := range w.webhooks {
 		h := *l.of
 		h.Account = cmp.Or(h.Account, w.demo.Account)
+		if moving.NeedsImport(l.of) {
+			if err := w.importLine(ctx, l.line, &h, h.Account); err != nil {
+				return err
+			}
+			continue
+		}
 		notices, err := nearTypes(ctx, w.to, h)
 		if err != nil {
 			return storeError(l.line, "webhook", h.URL, err)

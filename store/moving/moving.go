@@ -57,21 +57,21 @@ func (h *Hash) UnmarshalJSON(text []byte) error {
 
 // The members have the names that `account create`, `client create` and `user create` print.
 // The tables in docs/import.md and docs/testing.md are made of them: does says what a member
-// is, dev what differs in a seed file, which has no member with dev:"-", and a member with
-// only:"dev" is unknown elsewhere.
+// is, dev what differs in a seed file, and a member with only:"dev" is unknown elsewhere. A record
+// with a member that makes:"import" is made as an import makes it, in a seed file too.
 type (
 	// Account is an account.
 	Account struct {
 		ID        string `json:"account" does:"required, its id"`
 		Name      string `json:"name" does:"display name"`
 		Disabled  bool   `json:"disabled,omitempty" does:"its users cannot sign in"`
-		CreatedAt *int64 `json:"created_at,omitempty" does:"in Unix seconds; now if missing" dev:"-"`
+		CreatedAt *int64 `json:"created_at,omitempty" does:"in Unix seconds; now if missing" makes:"import"`
 	}
 	// Client is an OAuth client with its secret, or the hash of it.
 	Client struct {
 		ClientID     string   `json:"client_id" does:"required, up to 255 visible ASCII characters" dev:"up to 255 visible ASCII characters; generated if missing"`
 		ClientSecret *Secret  `json:"client_secret" does:"the secret itself; only its hash is kept; required unless public" dev:"any string; generated if missing"`
-		SecretHash   Hash     `json:"client_secret_hash,omitzero" does:"in place of the secret, as the old system keeps it" dev:"-"`
+		SecretHash   Hash     `json:"client_secret_hash,omitzero" does:"in place of the secret, as the old system keeps it" makes:"import"`
 		Name         string   `json:"name" does:"display name; its id if missing"`
 		RedirectURIs []string `json:"redirect_uris" does:"where codes are sent"`
 		Grants       []string `json:"grants" does:"password, authorization_code and refresh_token if missing"`
@@ -82,18 +82,18 @@ type (
 		Account      string   `json:"account" does:"used for client_credentials"`
 		Platform     bool     `json:"platform" does:"a platform client, which names its scopes"`
 		Disabled     bool     `json:"disabled" does:"it is refused everywhere"`
-		CreatedAt    *int64   `json:"created_at,omitempty" does:"in Unix seconds; now if missing" dev:"-"`
+		CreatedAt    *int64   `json:"created_at,omitempty" does:"in Unix seconds; now if missing" makes:"import"`
 	}
 	// User is a user with a password, the hash of one, or neither.
 	User struct {
-		ID           string  `json:"user_id,omitempty" does:"usr_ and 26 characters, as exported; generated if missing" dev:"-"`
+		ID           string  `json:"user_id,omitempty" does:"usr_ and 26 characters, as exported; generated if missing" makes:"import"`
 		Username     string  `json:"username" does:"required"`
 		Password     *Secret `json:"password" does:"the password itself" dev:"required, any string"`
 		PasswordHash Hash    `json:"password_hash,omitzero" does:"in place of the password, as the old system keeps it"`
 		Account      string  `json:"account" does:"default if missing" dev:"acct_demo if missing"`
 		Operator     bool    `json:"operator" does:"may use the desk"`
 		Disabled     bool    `json:"disabled" does:"cannot sign in"`
-		CreatedAt    *int64  `json:"created_at,omitempty" does:"in Unix seconds; now if missing" dev:"-"`
+		CreatedAt    *int64  `json:"created_at,omitempty" does:"in Unix seconds; now if missing" makes:"import"`
 	}
 	// Resource is a resource as it is now.
 	Resource struct {
@@ -103,7 +103,7 @@ type (
 		Account   string          `json:"account" does:"default if missing" dev:"the first account if missing"`
 		CreatedAt *int64          `json:"createdAt" does:"of its event, in Unix seconds; now if missing"`
 		Action    string          `json:"action" does:"of its event; created if missing"`
-		Event     string          `json:"event,omitempty" does:"none for a resource without an event" dev:"-"`
+		Event     string          `json:"event,omitempty" does:"none for a resource without an event" makes:"import"`
 	}
 	// Event is an event. Its members are checked when it is recorded.
 	Event struct {
@@ -112,15 +112,15 @@ type (
 	}
 	// Webhook is a webhook endpoint.
 	Webhook struct {
-		ID          string   `json:"id,omitempty" does:"wep_ and 26 characters, as exported; generated if missing" dev:"-"`
+		ID          string   `json:"id,omitempty" does:"wep_ and 26 characters, as exported; generated if missing" makes:"import"`
 		URL         string   `json:"url" does:"required"`
 		Account     string   `json:"account" does:"default if missing" dev:"the first account if missing"`
 		Types       []string `json:"types" does:"such as customer.*; all if missing"`
 		Secret      *Secret  `json:"secret" does:"whsec_ and base64; generated if missing"`
 		Order       string   `json:"order" does:"strict or none; strict if missing"`
 		Description string   `json:"description" does:"free text"`
-		State       string   `json:"state,omitempty" does:"enabled or disabled; enabled if missing" dev:"-"`
-		Cursor      string   `json:"cursor,omitempty" does:"the id of the last event that the receiver has; the last one there is if missing" dev:"-"`
+		State       string   `json:"state,omitempty" does:"enabled or disabled; enabled if missing" makes:"import"`
+		Cursor      string   `json:"cursor,omitempty" does:"the id of the last event that the receiver has; the last one there is if missing" makes:"import"`
 	}
 	// Token is an authorization: an access token, a refresh token, or both.
 	Token struct {
@@ -128,12 +128,12 @@ type (
 		Username         string  `json:"username" does:"required"`
 		Scope            *string `json:"scope" does:"separated by spaces; all that the client may have if missing"`
 		AccessToken      *Secret `json:"access_token" does:"the token itself; only its hash is kept"`
-		AccessSHA256     *Secret `json:"access_token_sha256" does:"in place of the token, in hex" dev:"-"`
+		AccessSHA256     *Secret `json:"access_token_sha256" does:"in place of the token, in hex" makes:"import"`
 		ExpiresAt        *int64  `json:"expires_at" does:"of the access token, in Unix seconds"`
 		RefreshToken     *Secret `json:"refresh_token" does:"the token itself; only its hash is kept"`
-		RefreshSHA256    *Secret `json:"refresh_token_sha256" does:"in place of the token, in hex" dev:"-"`
+		RefreshSHA256    *Secret `json:"refresh_token_sha256" does:"in place of the token, in hex" makes:"import"`
 		RefreshExpiresAt *int64  `json:"refresh_expires_at" does:"of the refresh token, in Unix seconds"`
-		CreatedAt        *int64  `json:"created_at" does:"in Unix seconds; now if missing" dev:"-"`
+		CreatedAt        *int64  `json:"created_at" does:"in Unix seconds; now if missing" makes:"import"`
 		ExpiresIn        *int64  `json:"expires_in" does:"in seconds, 0 or less for an expired token; that of the instance if missing" only:"dev"`
 		RefreshExpiresIn *int64  `json:"refresh_expires_in" does:"the same for the refresh token" only:"dev"`
 	}

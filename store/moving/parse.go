@@ -177,11 +177,25 @@ func article(noun string) string {
 // Members returns the names of a record's members, which are not those of an event.
 func Members(of Record, isSeed bool) (names []string) {
 	for field := range reflect.TypeOf(of).Elem().Fields() {
-		if isSeed && field.Tag.Get("dev") != "-" || !isSeed && field.Tag.Get("only") == "" {
+		if isSeed || field.Tag.Get("only") == "" {
 			names = append(names, MemberName(field))
 		}
 	}
 	return names
+}
+
+// NeedsImport reports whether a record has a member that only an import makes, such as the time of
+// creation.
+func NeedsImport(r Record) bool {
+	if _, is := r.(*Event); is {
+		return false
+	}
+	for field, value := range reflect.ValueOf(r).Elem().Fields() {
+		if field.Tag.Get("makes") != "" && !value.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // MemberName returns the name of a member in a line.

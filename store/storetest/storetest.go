@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -67,6 +68,12 @@ func New(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
 	return inMemory(t, inMemoryEngine(memkv.New(clock.Now)), clock, change)
+}
+
+// DropsExpired reports whether the engine of [New] drops what has expired by the test's clock. Those of
+// [EnvEngine] that keep data go by their own.
+func DropsExpired() bool {
+	return !slices.Contains([]string{"badger", "postgres", "servers"}, os.Getenv(EnvEngine))
 }
 
 // NewKeeping returns an empty store in memory that never drops an expired record: the
