@@ -29,4 +29,6 @@ func InTurns(f *storetest.Fixture, first, second http.Handler) http.Handler {
 //
 // Promise (Platform §8, §9, §16): each promise of the platform API and of imports is kept on Badger, and by two servers
 // on one PostgreSQL that get the requests in turns
-func TestPlatformOnEngines(t *testing.T) { storetest.Again(t, `Platform §(?:[1-9]|1[0-3])`, "badger", "servers") }
+func TestPlatformOnEngines(t *testing.T) {
+	storetest.Again(t, `Platform §(?:[1-9]|1[0-3])`, "badger", "servers")
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -35,35 +36,47 @@ func (s *Server) exportEvents(w http.ResponseWriter, r *http.Request) error {
 	if len(pairs) > 0 {
 		return web.UnknownParameter(pairs[0].Name, nil, []string{"account"})
 	}
+	if !beginLines(w, r, "Tollhouse-Events") {
+		return nil
+	}
+	export := s.site.Store.Events.NewExport(account)
+	lines := streamLines(w, r, func(ctx context.Context, b []byte) ([]byte, int, error) { return export.Next(ctx, exportPageEvents, b) })
+	w.Header().Set("Tollhouse-Events", strconv.Itoa(lines))
+	return nil
+}
+
+// beginLines writes the head of an answer of lines whose trailer counts them, and reports whether they
+// are to follow.
+func beginLines(w http.ResponseWriter, r *http.Request, trailer string) bool {
 	h := w.Header()
 	h.Set("Content-Type", api.AsNDJSON)
 	h.Set("Cache-Control", "no-store")
-	h.Set("Trailer", "Tollhouse-Events")
+	h.Set("Trailer", trailer)
 	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
-	}
+	return r.Method != http.MethodHead
+}
+
+// streamLines writes the pages that next appends to an empty slice, until one has no lines, and returns
+// how many lines there were. It closes the connection if it fails.
+func streamLines(w http.ResponseWriter, r *http.Request, next func(context.Context, []byte) ([]byte, int, error)) (lines int) {
 	controller := http.NewResponseController(w)
 	buffer := api.TakeBuffer()
 	defer buffer.Release()
-	export := s.site.Store.Events.NewExport(account)
-	lines := 0
 	for {
 		var n int
-		buffer.B, n, err = export.Next(r.Context(), exportPageEvents, buffer.B[:0])
+		var err error
+		buffer.B, n, err = next(r.Context(), buffer.B[:0])
 		if err == nil && n > 0 {
 			extendDeadlines(controller)
 			_, err = w.Write(buffer.B)
 		}
 		if err != nil {
 			web.Note(r.Context(), slog.String("err", err.Error()))
-			panic(http.ErrAbortHandler) // the only way to signal that the list is incomplete
+			panic(http.ErrAbortHandler) // the only way to signal that the lines are incomplete
 		}
 		if n == 0 {
-			break
+			return lines
 		}
 		lines += n
 	}
-	h.Set("Tollhouse-Events", strconv.Itoa(lines))
-	return nil
 }

@@ -64,8 +64,8 @@ func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != api.AsNDJSON {
-		return web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Type must be %s.", api.AsNDJSON)
+	if err := mustBeLines(r); err != nil {
+		return err
 	}
 	body, err := decompressed(r)
 	if err != nil {
@@ -76,11 +76,38 @@ func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
 		return eventProblem(err)
 	}
 	noteAdmin(r, "account_id", q.account)
+	controller, err := beginAnswer(w)
+	if err != nil {
+		return err
+	}
+	ir := importRun{importer: importer, w: w, controller: controller, lines: moving.NewReader(body, eventlog.ImportLineSizeMax), reportedMax: errorLinesMax}
+	if q.options.DryRun {
+		ir.reportedMax = math.MaxInt
+	}
+	ir.run(r.Context())
+	if importer.Stopped() || ir.broken > 0 {
+		passOver(controller, r.Body)
+	}
+	total := importer.Summary()
+	web.Note(r.Context(), slog.Int("recorded", total.Recorded), slog.Int("refused", total.Errors))
+	return nil
+}
+
+// mustBeLines refuses an upload of another media type.
+func mustBeLines(r *http.Request) error {
+	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != api.AsNDJSON {
+		return web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Type must be %s.", api.AsNDJSON)
+	}
+	return nil
+}
+
+// beginAnswer begins to answer with lines while the upload is still being read.
+func beginAnswer(w http.ResponseWriter) (*http.ResponseController, error) {
 	// net/http silently cuts off an upload when the response begins before its
 	// end. Inside a command, without a connection, it is not supported.
 	controller := http.NewResponseController(w)
 	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
+		return nil, err
 	}
 	// A pipe may deliver slowly.
 	_ = controller.SetReadDeadline(time.Time{})
@@ -88,21 +115,15 @@ func (s *Server) importEvents(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", api.AsNDJSON)
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
-	ir := importRun{importer: importer, w: w, controller: controller, lines: moving.NewReader(body, eventlog.ImportLineSizeMax), reportedMax: errorLinesMax}
-	if q.options.DryRun {
-		ir.reportedMax = math.MaxInt
-	}
-	ir.run(r.Context())
-	if importer.Stopped() || ir.broken > 0 {
-		// A caller that is still sending would not read the response of a closed
-		// connection.
-		_ = controller.Flush()
-		extendDeadlines(controller)
-		_, _ = io.CopyN(io.Discard, r.Body, passedOverMax)
-	}
-	total := importer.Summary()
-	web.Note(r.Context(), slog.Int("recorded", total.Recorded), slog.Int("refused", total.Errors))
-	return nil
+	return controller, nil
+}
+
+// passOver reads what follows the line that stopped an import: a caller that is still sending would
+// not read the response of a closed connection.
+func passOver(controller *http.ResponseController, body io.Reader) {
+	_ = controller.Flush()
+	extendDeadlines(controller)
+	_, _ = io.CopyN(io.Discard, body, passedOverMax)
 }
 
 // IncompleteUpload is the code of a line from which on the file is missing.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/moving"
@@ -22,11 +21,8 @@ func (s *Server) exportLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", api.AsNDJSON)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Trailer", "Tollhouse-Lines")
 	if r.Method == http.MethodHead {
+		beginLines(w, r, "Tollhouse-Lines")
 		return nil
 	}
 	export, err := s.site.Store.NewExport(r.Context(), spec)
@@ -37,28 +33,9 @@ func (s *Server) exportLines(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer export.Close()
-	w.WriteHeader(http.StatusOK)
-	controller := http.NewResponseController(w)
-	buffer := api.TakeBuffer()
-	defer buffer.Release()
-	lines := 0
-	for {
-		var n int
-		buffer.B, n, err = export.Next(r.Context(), buffer.B[:0])
-		if err == nil && n > 0 {
-			extendDeadlines(controller)
-			_, err = w.Write(buffer.B)
-		}
-		if err != nil {
-			web.Note(r.Context(), slog.String("err", err.Error()))
-			panic(http.ErrAbortHandler) // the only way to signal that the lines are incomplete
-		}
-		if n == 0 {
-			break
-		}
-		lines += n
-	}
-	h.Set("Tollhouse-Lines", strconv.Itoa(lines))
+	beginLines(w, r, "Tollhouse-Lines")
+	lines := streamLines(w, r, export.Next)
+	w.Header().Set("Tollhouse-Lines", strconv.Itoa(lines))
 	web.Note(r.Context(), slog.Int("lines", lines))
 	return nil
 }

@@ -7,13 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/moving"
@@ -90,18 +88,13 @@ func (s *Server) importLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != api.AsNDJSON {
-		return web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Type must be %s.", api.AsNDJSON)
+	if err := mustBeLines(r); err != nil {
+		return err
 	}
-	controller := http.NewResponseController(w)
-	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err // see importEvents
+	controller, err := beginAnswer(w)
+	if err != nil {
+		return err
 	}
-	_ = controller.SetReadDeadline(time.Time{})
-	h := w.Header()
-	h.Set("Content-Type", api.AsNDJSON)
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusOK)
 	run := movingRun{importRun: importRun{w: w, controller: controller, reportedMax: errorLinesMax}}
 	if o.DryRun {
 		run.reportedMax = math.MaxInt
@@ -115,9 +108,7 @@ func (s *Server) importLines(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if run.importer.Stopped() || run.broken > 0 {
-		_ = controller.Flush()
-		extendDeadlines(controller)
-		_, _ = io.CopyN(io.Discard, r.Body, passedOverMax) // see importEvents
+		passOver(controller, r.Body)
 	}
 	total := run.importer.Summary()
 	web.Note(r.Context(), slog.Int("created", total.Created.All()), slog.Int("refused", total.Errors))
