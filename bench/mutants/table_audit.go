@@ -13,16 +13,6 @@ var auditMutants = []mutant{
 		tests: []string{"TestTheAuditLineOfAnImportIsRightAtEveryMoment"},
 	},
 	{
-		name: "import_that_updates", breaks: "an import changes nothing that exists",
-		under: "store", old: "err != nil || !im.options.Update || !isNew ||", new: "err != nil || !isNew ||",
-		tests: []string{"TestImportUpdatesWhatNobodyUsed"},
-	},
-	{
-		name: "import_takes_over", breaks: "no line can take a user over",
-		under: "store", fn: "foundUser", old: "!isNew || found.importedRevision != found.Revision", new: "!isNew",
-		tests: []string{"TestImportTakesNobodyOver"},
-	},
-	{
 		name: "audit_position_after_the_last", breaks: "a reader of the audit record misses no line",
 		under: "store", fn: "appendAuditAt", old: "head.Next(now, tail)", new: "record.NewPosition(max(now.UnixMilli(), head.Millis()-1), 0, tail)",
 		tests: []string{"TestTheAuditRecordIsAFeed"},
