@@ -423,8 +423,10 @@ func TestPlatformAtTwoServers(t *testing.T) {
 	})
 }
 
-// Promise (Platform §8, §9, §16): each promise of the platform API and of imports is kept on Badger, and by two servers
+// Promise (Platform §8, §16): each promise of the platform API is kept on Badger, and by two servers
 // on one PostgreSQL that get the requests in turns
+//
+// Promise (Platform §9): so is each promise of imports and exports
 func TestPlatformOnEngines(t *testing.T) {
 	storetest.Again(t, `Platform §(?:[1-9]|1[0-3])`, "badger", "postgres")
 }
