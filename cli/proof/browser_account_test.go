@@ -141,7 +141,7 @@ func browserSignsOutOthers(t *testing.T, s *server, username string) {
 	here, elsewhere := newTab(t), newTab(t)
 	elsewhere.openAccount(s, username)
 	here.openAccount(s, username)
-	here.click("form.below button")
+	here.click("form[action$=sign-out-others] button")
 	here.wantDone("signed out everywhere else")
 	elsewhere.open(s.base + "/account")
 	elsewhere.see("input[name=password]")
