@@ -142,7 +142,13 @@ func newKeyFile(dir string) (string, error) {
 
 // closedWork closes the script's directory to others, as a home is: it is made
 // under the test's umask.
-func closedWork(env *testscript.Env) error { return os.Chmod(env.WorkDir, 0o700) }
+func closedWork(env *testscript.Env) error {
+	env.Values[servers] = map[string]*process{}
+	return os.Chmod(env.WorkDir, 0o700)
+}
+
+// servers is the name, in a script, of those that start has started, by their PID.
+const servers = "servers"
 
 // process is a running tollhouse that has said that it is ready.
 type process struct {
@@ -239,6 +245,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"follow":  scriptFollow,
 	"take":    scriptTake,
 	"start":   scriptStart,
+	"end":     scriptEnd,
 	"fetch":   scriptFetch,
 	"mode":    scriptMode,
 	"certify": scriptCertify,
@@ -311,14 +318,34 @@ func scriptTake(ts *testscript.TestScript, neg bool, args []string) {
 func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	s, err := startProcess(ts.MkAbs("."), []string{"TMPDIR=" + ts.Getenv("TMPDIR"), "TOLLHOUSE_DATA=" + ts.Getenv("TOLLHOUSE_DATA")}, args...)
 	ts.Check(err)
-	ts.Defer(func() { s.end() })
+	pid := strconv.Itoa(s.cmd.Process.Pid)
+	all := ts.Value(servers).(map[string]*process)
+	all[pid] = s
+	ts.Defer(func() {
+		if all[pid] != nil {
+			s.end()
+		}
+	})
 	line, err := json.Marshal(s.ready)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs("ready"), line, 0o600))
 	ts.Setenv("URL", s.text("url"))
 	ts.Setenv("SOCKET", s.text("admin_socket"))
 	ts.Setenv("ADDRESS", strings.TrimPrefix(s.text("url"), "http://"))
-	ts.Setenv("PID", strconv.Itoa(s.cmd.Process.Pid))
+	ts.Setenv("PID", pid)
+}
+
+// scriptEnd is "end PID": it stops a server that start has started, and returns when the server
+// has left its directory.
+func scriptEnd(ts *testscript.TestScript, neg bool, args []string) {
+	all := ts.Value(servers).(map[string]*process)
+	if neg || len(args) != 1 || all[args[0]] == nil {
+		ts.Fatalf("usage: end PID")
+	}
+	if code := all[args[0]].end(); code != term.ExitOK {
+		ts.Fatalf("the server ended with exit code %d", code)
+	}
+	delete(all, args[0])
 }
 
 // scriptFetch is "fetch STATUS URL": the status of an address.
