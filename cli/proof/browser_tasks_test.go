@@ -100,7 +100,7 @@ func (tb *tab) choose(words string) {
 		found?.setAttribute("data-chosen", "");
 		return !!found;
 	})()`, words)
-	eventually(tb.t, func() bool { return ask(tb, chromedp.Evaluate[bool](mark)) }, "nothing on the page says %q", words)
+	tb.until(mark)
 	tb.click("[data-chosen]")
 }
 
