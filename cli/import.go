@@ -194,6 +194,9 @@ func (m *mover) show(l movingLine, text []byte) error {
 
 // sumUp prints the summary. It fails if a line was refused.
 func (m *mover) sumUp(s admin.MovingCounts) error {
+	if s.Lines == 0 {
+		m.Note("warning: the file is empty: check that the command that wrote it has not failed")
+	}
 	if !m.JSON {
 		m.printSummary(s)
 	}

@@ -198,3 +198,13 @@ func TestReaderHoldsOneLine(t *testing.T) {
 		}
 	})
 }
+
+// A file in an old encoding is told as that, with the way out.
+func TestALineInAnotherEncoding(t *testing.T) {
+	t.Parallel()
+	_, err := moving.Parse([]byte("{\"user\":{\"username\":\"jos\xe9\"}}"), false)
+	var bad *moving.Error
+	if !errors.As(err, &bad) || bad.Code != moving.InvalidLine || !strings.Contains(bad.Reason, "UTF-8") || !strings.Contains(bad.Hint, "iconv") {
+		t.Errorf("Parse() = %+v, want the encoding and iconv", bad)
+	}
+}

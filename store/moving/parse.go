@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"tollhouse/store/eventlog"
 	"tollhouse/store/snapshot"
@@ -55,7 +56,10 @@ func Parse(line []byte, isSeed bool) (Record, error) {
 	}
 	line = bytes.TrimSpace(line)
 	v, err := snapshot.Parse(line, lineDepthMax)
-	if err != nil {
+	switch {
+	case err != nil && !utf8.Valid(line):
+		return nil, &Error{Code: InvalidLine, Reason: "the line is not valid UTF-8", Hint: "convert the file, for example with iconv -f ISO-8859-1 -t UTF-8", err: err}
+	case err != nil:
 		return nil, notJSON(err)
 	}
 	if v.Kind() != snapshot.Object || len(v.Members()) != 1 {
