@@ -690,7 +690,7 @@ func TestPlatformClientAtTheDesk(t *testing.T) {
 	}
 	path := "/desk/clients/" + c.ID
 	page = b.get(t, path)
-	for _, want := range []string{`data-scope="accounts:act"`, `data-scope="events:read"`, "tollhouse client update --scope SCOPE " + c.ID, "All data of all merchants"} {
+	for _, want := range []string{`data-scope="accounts:act"`, `data-scope="events:read"`, "tollhouse client update \\\n  --scope SCOPE " + c.ID, "All data of all merchants"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("its page lacks %s", want)
 		}

@@ -144,6 +144,14 @@ func (s *Store) renewClientSecret(ctx context.Context, id, foreign, presented st
 // Secrets returns how many secrets of the client are valid.
 func (c Client) Secrets() int { return len(c.secrets) }
 
+// SecretMadeAt returns when the newest secret of the client was made; zero without one.
+func (c Client) SecretMadeAt() time.Time {
+	if len(c.secrets) == 0 {
+		return time.Time{}
+	}
+	return c.secrets[0].createdAt
+}
+
 // HasShortSecret reports whether the client has a secret that an import took although it is easy to
 // guess.
 func (c Client) HasShortSecret() bool {

@@ -73,6 +73,10 @@ func (l AuditLine) why() string {
 	return fmt.Sprintf("%s (%s)", l.Reason, countOf(l.Times, "time"))
 }
 
+func (l AuditLine) what() deskCell {
+	return deskCell{Text: auditWord(l.What), TextCol: "what", Note: l.why(), NoteCol: "reason"}
+}
+
 // about is what the line is about: reason, user, client, source, and who did it.
 func (l AuditLine) about() string {
 	var parts []string
@@ -113,7 +117,7 @@ func (l AuditList) table() deskTable {
 		Columns: []column{{Label: "When", Class: "when"}, {Label: "What", Head: true}, {Label: "By"}, {Label: "User"}, {Label: "Client"}, {Label: "Source"}, {Label: "Request", Class: "cut"}}}
 	for _, line := range l.Lines {
 		t.Rows = append(t.Rows, deskRow{Hook: "audit", ID: line.ID, Cells: []deskCell{
-			{When: line.At.as(clock)}, {Text: auditWord(line.What), TextCol: "what", Note: line.why(), NoteCol: "reason"},
+			{When: line.At.as(clock)}, line.what(),
 			line.actor(), line.User.cell("user"), line.Client.cell("client"),
 			{Text: line.Source, Col: "source"}, {Text: line.RequestID, Code: true},
 		}})
@@ -124,13 +128,6 @@ func (l AuditList) table() deskTable {
 	if l.Short {
 		t.Next = "Search older entries"
 	}
-	return t
-}
-
-// latest is the list on the page of a record.
-func (l AuditList) latest() deskTable {
-	t := l.table()
-	t.Heading, t.Label, t.Empty.Link = "Audit log", "", Link{}
 	return t
 }
 

@@ -8,6 +8,7 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -42,7 +43,11 @@ type ClientProps struct {
 	Frame
 	Client        ListedClient
 	Created       Moment
+	Secrets       int        // that are live
+	SecretMade    Moment     // the newest
+	Now           ClientForm // as it is
 	Form          ClientForm
+	Lost          Lost // if it is disabled
 	Access        AccessList
 	Audit         AuditList
 	Once          string // hidden field "once" of the form for a new secret
@@ -81,38 +86,67 @@ func (r Refusal) heads(text string) string {
 	return text
 }
 
-func (f ClientForm) draw(form deskForm, fresh bool) deskForm {
-	boxes := func(all, chosen []string) (options []deskOption) {
-		for _, name := range all {
-			options = append(options, deskOption{Value: name, Label: name, Chosen: slices.Contains(chosen, name)})
-		}
-		return options
+// boxesOf are boxes for names, with their words.
+func boxesOf(all, chosen []string, words func(string) string) (options []deskOption) {
+	for _, name := range all {
+		options = append(options, deskOption{Value: name, Label: words(name), Chosen: slices.Contains(chosen, name)})
 	}
+	return options
+}
+
+func asItIs(name string) string { return name }
+
+func (f ClientForm) draw(form deskForm, fresh bool) deskForm {
 	wrong := f.faults()
 	form.Fields = []deskField{
 		{Name: "name", Label: "Name", Hint: "Users see it when the application asks for access.", Value: f.Name, Wrong: wrong["name"]},
-		{As: "lines", Name: "redirect_uris", Label: "Redirect URIs", Hint: "One on each line.", Value: strings.Join(f.RedirectURIs, "\n"), Wrong: wrong["redirect_uris"]},
+		{As: "lines", Name: "redirect_uris", Label: "Redirect URIs", Hint: "One on each line, compared byte for byte.", Value: strings.Join(f.RedirectURIs, "\n"), Wrong: wrong["redirect_uris"]},
 	}
 	if fresh {
-		form.Fields = append(form.Fields, deskField{As: "box", Name: "public", Label: "Public: runs on the user's device and has no secret", Checked: f.Public})
+		form.Fields = append(form.Fields, deskField{As: "box", Name: "public", Label: "Public client: it runs on the user’s device and has no secret", Checked: f.Public})
 	}
 	form.Fields = append(form.Fields,
-		deskField{As: "boxes", Name: "grants", Label: "Grants", Options: boxes(f.AllGrants, f.Grants), Wrong: wrong["grants"]},
-		deskField{As: "boxes", Name: "scopes", Label: "Scopes", Hint: "All selected means no restriction.", Options: boxes(f.AllScopes, f.Scopes), Wrong: wrong["scopes"]},
-		deskField{As: "box", Name: "introspect", Label: "May introspect the tokens of every client", Checked: f.Introspect},
+		deskField{As: "boxes", Name: "grants", Label: "Grants", Options: boxesOf(f.AllGrants, f.Grants, grantWord), Wrong: wrong["grants"]},
+		deskField{As: "boxes", Name: "scopes", Label: "Scopes", Hint: "With all of them, scopes that are added later are included.", Options: boxesOf(f.AllScopes, f.Scopes, asItIs), Wrong: wrong["scopes"]},
 	)
+	options := deskField{As: "group", Label: "Options"}
 	if fresh || !f.Public {
-		form.Fields = append(form.Fields,
-			deskField{Name: "account", Label: "Account", Hint: "Account used for client_credentials.", Value: f.Account, Wrong: wrong["account"]},
-			deskField{As: "box", Name: "remember", Label: "Remember consent: users who allowed it are not asked again for a year. Not for public clients.", Checked: f.Remember})
+		form.Fields = append(form.Fields, deskField{Name: "account", Label: "Account", Hint: "For client credentials: the account that it acts for.", Value: f.Account, Wrong: wrong["account"]})
+		options.Group = []deskField{{As: "box", Name: "remember", Label: "Remember consent for a year (never for a public client)", Checked: f.Remember}}
 	}
+	options.Group = append(options.Group, deskField{As: "box", Name: "introspect", Label: "May introspect the tokens of every client", Checked: f.Introspect})
+	form.Fields = append(form.Fields, options)
 	return form
+}
+
+// facts are the settings of a client in words.
+func (f ClientForm) facts(c ListedClient) []deskFact {
+	consent, introspection := "Asked each time", "Own tokens only"
+	if f.Remember {
+		consent = "Remembered for a year"
+	}
+	if f.Introspect {
+		introspection = "Tokens of every client"
+	}
+	uris := deskFact{Label: "Redirect URIs", Lines: f.RedirectURIs}
+	if len(f.RedirectURIs) == 0 {
+		uris.Text = "None"
+	}
+	facts := []deskFact{
+		uris,
+		{Label: "Grants", deskCell: deskCell{Text: grantList(f.Grants)}}, {Label: "Scopes", deskCell: deskCell{Text: orElse(strings.Join(c.Scopes, ", "), "All")}},
+		{Label: "Consent", deskCell: deskCell{Text: consent}}, {Label: "Introspection", deskCell: deskCell{Text: introspection}},
+	}
+	if f.Account != "" {
+		facts = append(facts, deskFact{Label: "Account", deskCell: deskCell{Text: f.Account}})
+	}
+	return facts
 }
 
 func (p NewClientProps) heading() heading {
 	h := heading{name: "new-client", title: "Register a client", crumb: Link{Label: "Clients", Href: "/desk/clients"}}
 	if p.Form.faults() != nil {
-		h.alert = p.Form.faults().heads("The client was not created.")
+		h.alert = p.Form.faults().heads("The client was not registered.")
 	}
 	return h
 }
@@ -166,7 +200,7 @@ func NewClient(p NewClientProps) templ.Component {
 }
 
 func (p ClientProps) heading() heading {
-	h := heading{name: "client", title: p.Client.Name, crumb: Link{Label: "Clients", Href: "/desk/clients"}}
+	h := heading{name: "client", title: p.Client.Name, crumb: Link{Label: "Clients", Href: "/desk/clients"}, badge: stateBadge(p.Client.Disabled)}
 	if p.Form.faults() != nil {
 		h.alert = p.Form.faults().heads("The client was not changed.")
 	}
@@ -174,19 +208,14 @@ func (p ClientProps) heading() heading {
 }
 
 func (p ClientProps) facts() []deskFact {
-	return []deskFact{
+	facts := []deskFact{
 		{Label: "Client ID", deskCell: deskCell{Text: p.Client.ID}, Copy: true}, {Label: "Type", deskCell: deskCell{Text: p.Client.kind()}},
-		{Label: "State", deskCell: stateCell(p.Client.Disabled)}, {Label: "Last used", deskCell: whenOr(p.Client.Used, "never")},
-		{Label: "Created", deskCell: deskCell{When: p.Created}},
+		{Label: "Created", deskCell: deskCell{When: p.Created}}, {Label: "Last used", deskCell: whenOr(p.Client.Used, "never")},
 	}
-}
-
-// acts are forms. A platform client is enabled on the machine alone.
-func (p ClientProps) acts() []deskAct {
-	if p.Client.Disabled {
-		return []deskAct{{Do: "enable", Action: p.Client.URL + "/enable", Token: p.FormToken, Label: "Enable"}}
+	if p.Secrets > 0 {
+		facts = append(facts, deskFact{Label: "Secrets", deskCell: deskCell{Text: fmt.Sprintf("%d live, newest from %s", p.Secrets, p.SecretMade.words())}})
 	}
-	return []deskAct{{Do: "disable", Action: p.Client.URL + "/disable", Token: p.FormToken, Label: "Disable"}}
+	return facts
 }
 
 // scopes lists what a platform client may do.
@@ -199,24 +228,40 @@ func (p ClientProps) scopes() deskTable {
 }
 
 func (p ClientProps) access() deskTable {
-	t := p.Access.table(p.Frame)
-	t.Heading, t.Text = "Access", ""
-	if t.Older != "" {
-		t.Next = "All access"
-	}
-	return without(t, "Client")
+	t := without(p.Access.table(p.Frame), "Client").listIn("Access", "All access", p.Access.Older)
+	t.Empty.Text = "Nobody has access through it."
+	return t
 }
 
 func (p ClientProps) audit() deskTable {
-	t := p.Audit.latest()
-	t.Next, t.Empty = "All of this client", blank{Text: "No audit entries for this client yet."}
-	return without(t, "Client")
+	return p.Audit.auditIn("client", func(l AuditLine) deskCell { return l.User.cell("user") })
 }
 
+// newSecret tells what both answers to its question cost.
 func (p ClientProps) newSecret() deskForm {
-	return deskForm{Do: "rotate-secret", Action: p.Client.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once,
-		Text:   []string{"The current secret stays valid until you rotate again."},
-		Fields: []deskField{{As: "box", Name: "revoke_tokens", Label: "The old secret leaked: revoke it and all tokens immediately"}}, Button: "Rotate the secret"}
+	f := deskForm{Do: "rotate-secret", Action: p.Client.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once}
+	if p.Secrets > 1 {
+		f = f.costs(ClientSecretRotated{Name: p.Client.Name, Secrets: p.Secrets})
+	} else {
+		f.Hidden = sure
+		f.Text, f.Button = []string{"The current secret keeps working until the next rotation, so that you can deploy the new one step by step."}, "Rotate the secret"
+	}
+	f.Fields = []deskField{{As: "box", Name: "revoke_tokens", Label: "It leaked: end the old secret and all tokens now (" + p.Lost.all() + ")"}}
+	return f
+}
+
+func (p ClientProps) update() deskForm {
+	return deskForm{Do: "update-client", Action: p.Client.URL, Token: p.FormToken, Button: "Save changes", Look: "filled"}
+}
+
+func (p ClientProps) disable() deskForm {
+	f := deskForm{Do: "disable", Action: p.Client.URL + "/disable", Token: p.FormToken}
+	return f.costs(ClientDisabled{Name: p.Client.Name, Lost: p.Lost})
+}
+
+func (p ClientProps) enable() deskForm {
+	return deskForm{Do: "enable", Action: p.Client.URL + "/enable", Token: p.FormToken, Button: "Enable the client",
+		Text: []string{"It can ask for tokens again. What was revoked stays revoked."}}
 }
 
 // Client draws the page of a client.
@@ -253,49 +298,78 @@ func Client(p ClientProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			if p.Client.Platform {
-				templ_7745c5c3_Err = list(p.Page, p.scopes()).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
+			templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+				if !templ_7745c5c3_IsBuffer {
+					defer func() {
+						templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err == nil {
+							templ_7745c5c3_Err = templ_7745c5c3_BufErr
+						}
+					}()
 				}
-			} else {
-				templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-					if !templ_7745c5c3_IsBuffer {
-						defer func() {
-							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-							if templ_7745c5c3_Err == nil {
-								templ_7745c5c3_Err = templ_7745c5c3_BufErr
-							}
-						}()
-					}
-					ctx = templ.InitializeContext(ctx)
-					templ_7745c5c3_Err = form(p.Page, p.Form.draw(deskForm{Do: "update-client", Action: p.Client.URL, Token: p.FormToken, Button: "Save changes", Look: "filled"}, false)).Render(ctx, templ_7745c5c3_Buffer)
+				ctx = templ.InitializeContext(ctx)
+				if p.Client.Platform {
+					templ_7745c5c3_Err = list(p.Page, p.scopes()).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					return nil
-				})
-				templ_7745c5c3_Err = unfolds("Change settings", p.Form.faults() != nil).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
+				} else {
+					templ_7745c5c3_Var6 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+						templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+						templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+						if !templ_7745c5c3_IsBuffer {
+							defer func() {
+								templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+								if templ_7745c5c3_Err == nil {
+									templ_7745c5c3_Err = templ_7745c5c3_BufErr
+								}
+							}()
+						}
+						ctx = templ.InitializeContext(ctx)
+						templ_7745c5c3_Err = facts(p.Page, p.Now.facts(p.Client)).Render(ctx, templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
+						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
+						templ_7745c5c3_Var7 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+							templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+							templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+							if !templ_7745c5c3_IsBuffer {
+								defer func() {
+									templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+									if templ_7745c5c3_Err == nil {
+										templ_7745c5c3_Err = templ_7745c5c3_BufErr
+									}
+								}()
+							}
+							ctx = templ.InitializeContext(ctx)
+							templ_7745c5c3_Err = form(p.Page, p.Form.draw(p.update(), false)).Render(ctx, templ_7745c5c3_Buffer)
+							if templ_7745c5c3_Err != nil {
+								return templ_7745c5c3_Err
+							}
+							return nil
+						})
+						templ_7745c5c3_Err = unfolds("Change settings", p.Form.faults() != nil).Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
+						return nil
+					})
+					templ_7745c5c3_Err = section(p.Page, "Settings", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			if !p.Client.Public {
-				templ_7745c5c3_Err = deed(p.Page, "Rotate the secret", p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = list(p.Page, p.access()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -303,69 +377,15 @@ func Client(p ClientProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Var6 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-					if !templ_7745c5c3_IsBuffer {
-						defer func() {
-							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-							if templ_7745c5c3_Err == nil {
-								templ_7745c5c3_Err = templ_7745c5c3_BufErr
-							}
-						}()
-					}
-					ctx = templ.InitializeContext(ctx)
-					templ_7745c5c3_Err = curl(p.Curl).Render(ctx, templ_7745c5c3_Buffer)
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-					return nil
-				})
-				templ_7745c5c3_Err = unfolds("Try it with curl", false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = list(p.Page, p.audit()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " ")
+				return nil
+			})
+			templ_7745c5c3_Err = record(p.Page, p.facts(), clientDeeds(p)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
-			}
-			if !p.Client.Platform || !p.Client.Disabled {
-				templ_7745c5c3_Err = acts(p.Page, "Actions", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = list(p.Page, p.access()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = list(p.Page, p.audit()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			if p.Client.Platform {
-				templ_7745c5c3_Err = commands("Change, enable or delete", "Platform clients are changed, enabled and deleted on the server:", p.Commands).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-			} else {
-				templ_7745c5c3_Err = commands("Delete", "Clients are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
 			}
 			return nil
 		})
@@ -377,15 +397,95 @@ func Client(p ClientProps) templ.Component {
 	})
 }
 
+// A platform client is changed, enabled and deleted on the server only.
+func clientDeeds(p ClientProps) templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var8 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var8 == nil {
+			templ_7745c5c3_Var8 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		if !p.Client.Public {
+			templ_7745c5c3_Var9 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+				if !templ_7745c5c3_IsBuffer {
+					defer func() {
+						templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err == nil {
+							templ_7745c5c3_Err = templ_7745c5c3_BufErr
+						}
+					}()
+				}
+				ctx = templ.InitializeContext(ctx)
+				templ_7745c5c3_Err = curl(p.Curl).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				return nil
+			})
+			templ_7745c5c3_Err = unfolds("Try it with curl", false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = deed(p.Page, "Rotate the secret", p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if !p.Client.Disabled {
+			templ_7745c5c3_Err = deed(p.Page, "Disable", p.disable()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else if !p.Client.Platform {
+			templ_7745c5c3_Err = deed(p.Page, "Enable", p.enable()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if p.Client.Platform {
+			templ_7745c5c3_Err = commands("Change, enable or delete", "Platform clients are changed, enabled and deleted on the server:", p.Commands).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else {
+			templ_7745c5c3_Err = commands("Delete", "Clients are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		return nil
+	})
+}
+
 func (p ClientSecretProps) heading() heading {
-	h := heading{name: "client", title: p.Name, links: []Link{{Label: "Open the client", Href: p.URL}}}
+	h := heading{name: "client", title: p.Name, crumb: Link{Label: "Clients", Href: "/desk/clients"}, next: Link{Label: "Open the client", Href: p.URL}}
 	switch {
 	case p.New:
-		h.notice = "The client was created."
+		h.notice = "The client was registered."
 	case p.Revoked:
 		h.notice = "The client has a new secret. The old one and all tokens are revoked, and webhook endpoints created with them are disabled."
 	default:
-		h.notice = "The client has a new secret. The previous one stays valid until you rotate again."
+		h.notice = "The client has a new secret. The previous one keeps working until the next rotation."
 	}
 	return h
 }
@@ -418,12 +518,12 @@ func ClientSecret(p ClientSecretProps) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var7 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var7 == nil {
-			templ_7745c5c3_Var7 = templ.NopComponent
+		templ_7745c5c3_Var10 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var10 == nil {
+			templ_7745c5c3_Var10 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var8 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var11 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 			if !templ_7745c5c3_IsBuffer {
@@ -439,12 +539,12 @@ func ClientSecret(p ClientSecretProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if p.Secret != "" {
-				templ_7745c5c3_Var9 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_Var12 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 					if !templ_7745c5c3_IsBuffer {
@@ -462,14 +562,14 @@ func ClientSecret(p ClientSecretProps) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = section(p.Page, "Try it", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = section(p.Page, "Try it", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var11), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

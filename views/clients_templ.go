@@ -7,7 +7,10 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // ClientsProps describes the list of clients.
 type ClientsProps struct {
@@ -19,22 +22,47 @@ type ClientsProps struct {
 
 // A ListedClient is a client in a list.
 type ListedClient struct {
-	ID, Name    string
-	URL         string // of its page
-	Public      bool
-	Platform    bool
-	UsualGrants bool // those of a client that names none
-	Grants      []string
-	Scopes      []string // none stand for all
-	Used        Moment
-	Disabled    bool
+	ID, Name string
+	URL      string // of its page
+	Public   bool
+	Platform bool
+	Grants   []string
+	Scopes   []string // none stand for all
+	Used     Moment
+	Disabled bool
+}
+
+// grantWords name the grants, alone and beside others.
+var grantWords = map[string]struct{ long, short string }{
+	"authorization_code": {"authorization code", "code"}, "refresh_token": {"refresh token", "refresh"},
+	"password": {"password", "password"}, "client_credentials": {"client credentials", "client credentials"},
+}
+
+func grantWord(grant string) string { return grantList([]string{grant}) }
+
+// grantList is "Authorization code, refresh token".
+func grantList(grants []string) string {
+	var words []string
+	for _, g := range grants {
+		words = append(words, orElse(grantWords[g].long, g))
+	}
+	return capital(strings.Join(words, ", "))
 }
 
 func (c ListedClient) grants() string {
-	if c.UsualGrants {
-		return "default"
+	var words []string
+	for _, g := range c.Grants {
+		words = append(words, orElse(grantWords[g].short, g))
 	}
-	return strings.Join(c.Grants, ", ")
+	return strings.Join(words, ", ")
+}
+
+// scopes are as many as a line has room for, or their number.
+func (c ListedClient) scopes() string {
+	if len(c.Scopes) > 2 {
+		return countOf(len(c.Scopes), "scope")
+	}
+	return orElse(strings.Join(c.Scopes, ", "), "All")
 }
 
 func (c ListedClient) kind() string {
@@ -47,24 +75,33 @@ func (c ListedClient) kind() string {
 	return "Confidential"
 }
 
-func stateCell(disabled bool) deskCell {
+func stateBadge(disabled bool) badge {
 	if disabled {
-		return deskCell{Text: "Disabled", State: stateOff}
+		return badge{stateOff, "Disabled"}
 	}
-	return deskCell{Text: "Enabled", State: stateOK}
+	return badge{stateOK, "Enabled"}
+}
+
+func stateCell(disabled bool) deskCell {
+	b := stateBadge(disabled)
+	return deskCell{Text: b.Text, State: b.State}
 }
 
 func (p ClientsProps) table() deskTable {
-	t := deskTable{Label: "Clients", List: "clients", Columns: []column{{Label: "Name"}, {Label: "Client ID", Class: "cut"}, {Label: "Type"}, {Label: "Grants"}, {Label: "Scopes"}, {Label: "Last used", Class: "when"}, {Label: "State"}}, Older: p.Older, Next: "Next",
-		Text:  "The default grants are password, authorization_code and refresh_token; a public client has the last two. A client without a list of scopes may have all data scopes. A platform client acts for any account, without users.",
-		Empty: blank{Title: "No clients yet", Text: "An application needs one to request tokens."}}
+	t := deskTable{Label: "Clients", List: "clients", Older: p.Older, Next: "Next",
+		Columns: []column{{Label: "Name"}, {Label: "Client ID", Class: "cut"}, {Label: "Type"}, {Label: "Grants"}, {Label: "Scopes"}, {Label: "Last used", Class: "when"}, {Label: "State"}},
+		Empty:   blank{Title: "No clients yet", Text: "An application needs one before it can ask for tokens."}}
 	for _, c := range p.Clients {
 		t.Rows = append(t.Rows, deskRow{Hook: "client", ID: c.ID, Platform: c.Platform, Cells: []deskCell{
 			{Text: c.Name, Href: c.URL}, {Text: c.ID, Code: true}, {Text: c.kind()},
-			{Text: c.grants()}, {Text: orElse(strings.Join(c.Scopes, ", "), "all scopes")}, whenOr(c.Used, "never"), stateCell(c.Disabled),
+			{Text: c.grants()}, {Text: c.scopes()}, whenOr(c.Used, "never"), stateCell(c.Disabled),
 		}})
 	}
 	return t
+}
+
+func (p ClientsProps) hasPlatform() bool {
+	return slices.ContainsFunc(p.Clients, func(c ListedClient) bool { return c.Platform })
 }
 
 // Clients draws the list of clients.
@@ -105,9 +142,19 @@ func Clients(p ClientsProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			if p.hasPlatform() {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<p class=\"fine soft\">A platform client acts for any account, without users.</p>")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "clients", title: "Clients", button: Link{Label: "Register a client", Href: p.NewURL}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "clients", title: "Clients", lead: "Applications that can ask for tokens", button: Link{Label: "Register a client", Href: p.NewURL}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -121,6 +121,15 @@ func broken(command string) string {
 	return b.String()
 }
 
+// brokenLines breaks each of several commands.
+func brokenLines(commands string) string {
+	lines := strings.Split(commands, "\n")
+	for i, line := range lines {
+		lines[i] = broken(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // takesValue reports whether the flag at the front of rest stands before a value: -sS and
 // -G do not.
 func takesValue(rest string) bool {

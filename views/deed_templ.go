@@ -168,7 +168,7 @@ func commands(title, text, commands string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = code(commands).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = code(brokenLines(commands)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

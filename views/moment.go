@@ -136,7 +136,15 @@ func sentence(reason string) string {
 		return ""
 	}
 	if first, _, _ := strings.Cut(reason, " "); strings.Trim(first, "abcdefghijklmnopqrstuvwxyz,;:") == "" {
-		reason = strings.ToUpper(reason[:1]) + reason[1:]
+		reason = capital(reason)
 	}
 	return reason + "."
+}
+
+// capital is a text with a capital letter at its start, if that is an ASCII one.
+func capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -38,6 +38,23 @@ func (l Lost) text() []string {
 	return append([]string{"Revoked immediately: " + l.authorizations() + "."}, l.webhooks()...)
 }
 
+// textThen is the text between what happens besides and what is lost for good, if anything is.
+func (l Lost) textThen(besides, forGood string) []string {
+	if l == (Lost{}) {
+		return []string{besides + " No authorization is live now."}
+	}
+	return append(append([]string{besides}, l.text()...), forGood)
+}
+
+// all is everything that is lost, in a few words.
+func (l Lost) all() string {
+	words := l.authorizations()
+	if l.Webhooks > 0 {
+		words += ", " + countOf(l.Webhooks, "webhook endpoint")
+	}
+	return words
+}
+
 func (l Lost) webhooks() []string {
 	switch l.Webhooks {
 	case 0:
@@ -56,7 +73,7 @@ type ClientDisabled struct {
 
 func (p ClientDisabled) words() priceWords {
 	return priceWords{title: "Disable " + p.Name + "?", button: "Disable the client",
-		text: append(p.Lost.text(), "Enabling the client later does not bring them back.")}
+		text: p.Lost.textThen("It gets no tokens until it is enabled.", "Enabling the client later does not bring them back.")}
 }
 
 // ClientSecretRotated is the price of a client's new secret.
@@ -124,8 +141,12 @@ type UserDisabled struct {
 }
 
 func (p UserDisabled) words() priceWords {
-	text := append([]string{p.Username + " is signed out of " + countOf(p.Browsers, "browser") + "."}, p.Lost.text()...)
-	return priceWords{title: "Disable " + p.Username + "?", button: "Disable the user", text: append(text, "Enabling the user later does not bring them back.")}
+	out := p.Username + " is signed out of " + countOf(p.Browsers, "browser") + "."
+	if p.Browsers == 0 {
+		out = p.Username + " cannot sign in until enabled."
+	}
+	return priceWords{title: "Disable " + p.Username + "?", button: "Disable the user",
+		text: p.Lost.textThen(out, "Enabling the user later does not bring them back.")}
 }
 
 // UserDemoted is the price of taking the operator role.
@@ -135,8 +156,12 @@ type UserDemoted struct {
 }
 
 func (p UserDemoted) words() priceWords {
+	closes := "The desk closes now in " + countOf(p.Browsers, "browser") + " where " + p.Username + " is signed in."
+	if p.Browsers == 0 {
+		closes = p.Username + " can no longer use the desk."
+	}
 	return priceWords{title: "Remove the operator role from " + p.Username + "?", button: "Remove the operator role",
-		text: []string{"The desk closes now in " + countOf(p.Browsers, "browser") + " where " + p.Username + " is signed in. The sign-ins and the access of applications stay."}}
+		text: []string{closes + " The sign-ins and the access of applications stay."}}
 }
 
 // UserSignedOut is the price of signing a user out everywhere.

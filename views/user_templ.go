@@ -7,8 +7,6 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-import "fmt"
-
 // NewUserProps describes the form that creates a user, as it was typed.
 type NewUserProps struct {
 	Frame
@@ -28,7 +26,11 @@ type UserProps struct {
 	Self          bool   // the operator, who can neither disable nor demote themselves
 	AccountURL    string // the events of the user's account
 	Created       Moment
+	CodeEnds      Moment // of a code that is still good; never without one
+	CodePath      string // where a code is redeemed
 	Browsers      []Browser
+	SignedIn      int  // browsers, of which some are listed
+	Lost          Lost // if the user is disabled
 	Access        AccessList
 	Audit         AuditList
 	Once          string // hidden field "once" of the form for a code
@@ -116,54 +118,77 @@ func NewUser(p NewUserProps) templ.Component {
 	})
 }
 
+func (p UserProps) heading() heading {
+	return heading{name: "user", title: p.User.Username, crumb: Link{Label: "Users", Href: "/desk/users"}, badge: stateBadge(p.User.Disabled)}
+}
+
 func (p UserProps) facts() []deskFact {
 	u := p.User
-	return []deskFact{
+	facts := []deskFact{
 		{Label: "User ID", deskCell: deskCell{Text: u.ID}, Copy: true}, {Label: "Account", deskCell: deskCell{Text: u.Account, Href: p.AccountURL}},
-		{Label: "Role", deskCell: deskCell{Text: roleOf(u.Operator)}}, {Label: "State", deskCell: stateCell(u.Disabled)},
-		{Label: "Last sign-in", deskCell: whenOr(u.SignedIn, "never")}, {Label: "Created", deskCell: deskCell{When: p.Created}},
+		{Label: "Role", deskCell: u.role()}, {Label: "Created", deskCell: deskCell{When: p.Created}}, {Label: "Last sign-in", deskCell: whenOr(u.SignedIn, "never")},
 	}
+	if !p.CodeEnds.isNever() {
+		facts = append(facts, deskFact{Label: "Code", deskCell: deskCell{Text: "1, valid until " + p.CodeEnds.date()}})
+	}
+	return facts
+}
+
+// deed is a form with the last word of its address.
+func (p UserProps) deed(do string) deskForm {
+	return deskForm{Do: do, Action: p.User.URL + "/" + do, Token: p.FormToken}
 }
 
 func (p UserProps) code() deskForm {
-	return deskForm{Do: "code", Action: p.User.URL + "/code", Token: p.FormToken, Once: p.Once, Button: "Create a code",
-		Text: []string{"The user sets a new password with a code. The current one works until then."}}
+	f := p.deed("code")
+	f.Once = p.Once
+	if !p.CodeEnds.isNever() {
+		f = f.costs(UserCodeReplaced{Username: p.User.Username, Ends: p.CodeEnds})
+	} else {
+		f.Button = "Create a code"
+	}
+	f.Text = append([]string{"You get a code to give to " + p.User.Username + ". It works once, for 24 hours, on the page " + p.CodePath + ". The current password works until then."}, f.Text...)
+	return f
 }
 
-func (p UserProps) acts() (acts []deskAct) {
-	add := func(do, label string) {
-		acts = append(acts, deskAct{Do: do, Action: p.User.URL + "/" + do, Token: p.FormToken, Label: label})
-	}
-	if len(p.Browsers) > 0 {
-		add("sign-out", "Sign out everywhere")
-	}
-	switch {
-	case !p.User.Operator:
-		add("promote", "Make an operator")
-	case !p.Self:
-		add("demote", "Remove the operator role")
-	}
-	switch {
-	case p.User.Disabled:
-		add("enable", "Enable")
-	case !p.Self:
-		add("disable", "Disable")
-	}
-	return acts
+func (p UserProps) signOut() deskForm {
+	return p.deed("sign-out").costs(UserSignedOut{Username: p.User.Username, Browsers: p.SignedIn, Self: p.Self})
+}
+
+func (p UserProps) promote() deskForm {
+	f := p.deed("promote")
+	f.Text, f.Button = []string{p.User.Username + " can use this desk then, and change clients, users and webhooks. The role gives no access to the API."}, "Make an operator"
+	return f
+}
+
+func (p UserProps) demote() deskForm {
+	return p.deed("demote").costs(UserDemoted{Username: p.User.Username, Browsers: p.SignedIn})
+}
+
+func (p UserProps) disable() deskForm {
+	return p.deed("disable").costs(UserDisabled{Username: p.User.Username, Browsers: p.SignedIn, Lost: p.Lost})
+}
+
+func (p UserProps) enable() deskForm {
+	f := p.deed("enable")
+	f.Text, f.Button = []string{p.User.Username + " can sign in again. What was revoked stays revoked."}, "Enable the user"
+	return f
+}
+
+func (p UserProps) browsers() deskTable {
+	t := without(browserTable(p.Frame, p.Browsers), "User").listIn("Browsers", "", "")
+	t.Empty.Text = "Not signed in anywhere."
+	return t
 }
 
 func (p UserProps) access() deskTable {
-	t := p.Access.table(p.Frame)
-	if t.Older != "" {
-		t.Next = "All access"
-	}
-	return without(t, "User")
+	t := without(p.Access.table(p.Frame), "User").listIn("Applications with access", "All access", p.Access.Older)
+	t.Empty.Text = "No application has access."
+	return t
 }
 
 func (p UserProps) audit() deskTable {
-	t := p.Audit.latest()
-	t.Next, t.Empty = "All of this user", blank{Text: "No audit entries for this user yet."}
-	return without(t, "User")
+	return p.Audit.auditIn("user", func(l AuditLine) deskCell { return l.Client.cell("client") })
 }
 
 // User draws the page of a user.
@@ -200,63 +225,110 @@ func User(p UserProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			if !p.User.Disabled {
-				templ_7745c5c3_Err = deed(p.Page, "Reset the password", p.code()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+				if !templ_7745c5c3_IsBuffer {
+					defer func() {
+						templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err == nil {
+							templ_7745c5c3_Err = templ_7745c5c3_BufErr
+						}
+					}()
+				}
+				ctx = templ.InitializeContext(ctx)
+				templ_7745c5c3_Err = list(p.Page, p.browsers()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = acts(p.Page, "Actions", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = list(p.Page, browserTable(p.Frame, p.Browsers)).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = list(p.Page, p.access()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = list(p.Page, p.audit()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = commands("Delete", "Users are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = list(p.Page, p.access()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = list(p.Page, p.audit()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				return nil
+			})
+			templ_7745c5c3_Err = record(p.Page, p.facts(), userDeeds(p)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "user", title: p.User.Username, crumb: Link{Label: "Users", Href: "/desk/users"}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
+func userDeeds(p UserProps) templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var6 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var6 == nil {
+			templ_7745c5c3_Var6 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		if !p.User.Disabled {
+			templ_7745c5c3_Err = deed(p.Page, "Reset the password", p.code()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if p.SignedIn > 0 {
+			templ_7745c5c3_Err = deed(p.Page, "Sign out everywhere", p.signOut()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if !p.User.Operator {
+			templ_7745c5c3_Err = deed(p.Page, "Make an operator", p.promote()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else if !p.Self {
+			templ_7745c5c3_Err = deed(p.Page, "Remove the operator role", p.demote()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if p.User.Disabled {
+			templ_7745c5c3_Err = deed(p.Page, "Enable", p.enable()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else if !p.Self {
+			templ_7745c5c3_Err = deed(p.Page, "Disable", p.disable()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = commands("Delete", "Users are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -265,7 +337,7 @@ func User(p UserProps) templ.Component {
 }
 
 func (p UserCodeProps) heading() heading {
-	h := heading{name: "user", title: p.Username, notice: "The code replaces any earlier one.", links: []Link{{Label: "Open the user", Href: p.URL}}}
+	h := heading{name: "user", title: p.Username, crumb: Link{Label: "Users", Href: "/desk/users"}, notice: "The code replaces any earlier one.", next: Link{Label: "Open the user", Href: p.URL}}
 	if p.New {
 		h.notice = "The user was created."
 	}
@@ -289,12 +361,12 @@ func UserCode(p UserCodeProps) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var5 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var5 == nil {
-			templ_7745c5c3_Var5 = templ.NopComponent
+		templ_7745c5c3_Var7 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var7 == nil {
+			templ_7745c5c3_Var7 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var6 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var8 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 			if !templ_7745c5c3_IsBuffer {
@@ -306,13 +378,14 @@ func UserCode(p UserCodeProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = shownOnce(deskSecret{Title: "Give the code to the user", Label: "Code", Hook: "code", Value: p.Code, IDLabel: "Address", IDHook: "address", ID: p.CodeURL, Text: fmt.Sprintf("Give both to %s. The code works once, within 24 hours.", p.Username)}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = shownOnce(deskSecret{Title: "Give the code to the user", IDLabel: "Address", IDHook: "address", ID: p.CodeURL, Label: "Code", Hook: "code", Value: p.Code,
+				Text: "Give both to " + p.Username + ". The code works once, within 24 hours. It is not shown again."}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -29,18 +29,26 @@ type ListedUser struct {
 
 func roleOf(operator bool) string {
 	if operator {
-		return "operator"
+		return "Operator"
 	}
-	return "user"
+	return "User"
+}
+
+// role is marked where it is the rarer one.
+func (u ListedUser) role() deskCell {
+	c := deskCell{Text: roleOf(u.Operator)}
+	if u.Operator {
+		c.State = stateNone
+	}
+	return c
 }
 
 func (p UsersProps) table() deskTable {
 	t := deskTable{Label: "Users", List: "users", Columns: []column{{Label: "Name"}, {Label: "Account", Class: "cut"}, {Label: "Role"}, {Label: "Last sign-in", Class: "when"}, {Label: "State"}}, Older: p.Older, Next: "Next",
-		Text:  "An account owns resources and events, and its users reach all of them. The account default is for users and events that name no other.",
-		Empty: blank{Title: "No users yet", Text: "Create one to let somebody sign in."}}
+		Empty: blank{Title: "No users yet", Text: "Nobody can sign in before there is one."}}
 	for _, u := range p.Users {
 		t.Rows = append(t.Rows, deskRow{Hook: "user", ID: u.ID, Cells: []deskCell{
-			{Text: u.Username, Href: u.URL}, {Text: u.Account}, {Text: roleOf(u.Operator)}, whenOr(u.SignedIn, "never"), stateCell(u.Disabled),
+			{Text: u.Username, Href: u.URL}, {Text: u.Account}, u.role(), whenOr(u.SignedIn, "never"), stateCell(u.Disabled),
 		}})
 	}
 	return t
@@ -84,9 +92,13 @@ func Users(p UsersProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " <p class=\"fine soft\">An account owns resources and events, and its users reach all of them. The account default is for users and events that name no other.</p>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "users", title: "Users", links: []Link{{Label: "Accounts", Href: p.AccountsURL}}, button: Link{Label: "Create a user", Href: p.NewURL}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "users", title: "Users", lead: "People who can sign in", links: []Link{{Label: "Accounts", Href: p.AccountsURL}}, button: Link{Label: "Create a user", Href: p.NewURL}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

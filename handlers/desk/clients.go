@@ -62,9 +62,8 @@ func (s *Server) clients(v *visit) error {
 }
 
 func (v *visit) listedClient(c store.Client, used time.Time) views.ListedClient {
-	grants := admin.ShowClient(c).Grants
 	return views.ListedClient{
-		ID: c.ID, Name: c.Name, URL: below(clientsPath, c.ID), Public: c.Public, Platform: c.Platform, UsualGrants: slices.Equal(grants, userGrants), Grants: grants,
+		ID: c.ID, Name: c.Name, URL: below(clientsPath, c.ID), Public: c.Public, Platform: c.Platform, Grants: admin.ShowClient(c).Grants,
 		Scopes: c.Scope.Names(), Used: v.momentOrNever(used), Disabled: !c.DisabledAt.IsZero(),
 	}
 }
@@ -267,12 +266,13 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked) er
 	if err != nil {
 		return err
 	}
-	granted, _, err := v.s.site.Store.ListAccess(v.ctx, store.FamilyFilter{ClientID: c.ID}, "")
+	granted, lost, err := v.accessOfClient(c)
 	if err != nil {
 		return err
 	}
 	p := views.ClientProps{
-		Client: v.listedClient(c, used[0]), Created: web.Moment(c.CreatedAt, v.now), Form: asked.form(), Access: v.accessOn(granted, "/desk/access?client="+api.Escaped(c.ID)),
+		Client: v.listedClient(c, used[0]), Created: web.Moment(c.CreatedAt, v.now), Secrets: c.Secrets(), SecretMade: v.momentOrNever(c.SecretMadeAt()),
+		Now: v.askedOf(c).form(), Form: asked.form(), Lost: lost, Access: v.accessOn(granted, "/desk/access?client="+api.Escaped(c.ID)),
 		Once: v.onceField(), Curl: v.clientCurl(c, "$SECRET"), DeleteCommand: v.s.oauth.Command("tollhouse client delete " + web.ShellOperand(c.ID)),
 	}
 	if c.Platform {

@@ -24,9 +24,6 @@ func (v *visit) onceField() string { return secret.Text(nil) }
 // errNoOperator ends a form whose sender has lost the role, or was signed out.
 var errNoOperator = errors.New("no longer an operator")
 
-// sureField is the field of a form whose operator has seen what it takes away.
-const sureField = "sure"
-
 // readDeskForm reads and checks a form: it belongs to this session, it was not sent
 // before, and the operator re-authenticated recently and is sure of what it takes away.
 // Otherwise it answers, and proceed is false.
@@ -52,7 +49,7 @@ func (v *visit) readDeskForm(priceOf price) (proceed bool, err error) {
 	if !secret.EqualText(v.form.Value("form_token"), v.token()) {
 		return false, v.refuseStale()
 	}
-	isSure := priceOf == nil || v.form.Has(sureField)
+	isSure := priceOf == nil || v.form.Has(views.SureField)
 	if !isSure || priceOf != nil && !v.isFresh() {
 		// What is absent takes nothing away; the handler says so.
 		if v.cost, err = priceOf(v); record.GoneIsNil(err) != nil {
@@ -136,11 +133,11 @@ func (v *visit) confirm() (confirmed bool, err error) {
 func (v *visit) askAgain(status int, p views.ConfirmProps) {
 	p.Action, p.Password, p.Price, p.BackURL = v.r.URL.EscapedPath(), !v.isFresh(), v.cost.price, v.cost.back
 	if p.Price != nil {
-		p.Fields = append(p.Fields, views.Detail{Label: sureField, Value: "true"})
+		p.Fields = append(p.Fields, views.Detail{Label: views.SureField, Value: "true"})
 	}
 	p.Fields = append(p.Fields, views.Detail{Label: "form_token", Value: v.token()})
 	for _, name := range slices.Sorted(maps.Keys(v.form.Values)) {
-		if name == "password" || name == "form_token" || name == sureField && p.Price != nil {
+		if name == "password" || name == "form_token" || name == views.SureField && p.Price != nil {
 			continue
 		}
 		for _, value := range append([]string{v.form.Value(name)}, v.form.Further[name]...) {

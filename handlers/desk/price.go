@@ -34,15 +34,16 @@ func lostOf(list []store.Access, more bool) views.Lost {
 	return lost
 }
 
-// lostAccess counts the access that ends, and the webhook endpoints that are disabled with it.
-func (v *visit) lostAccess(want store.FamilyFilter, bound func(webhook.Endpoint) bool) (views.Lost, error) {
+// accessLost lists the first access that ends, and counts all of it with the webhook endpoints that
+// are disabled.
+func (v *visit) accessLost(want store.FamilyFilter, bound func(webhook.Endpoint) bool) ([]store.Access, views.Lost, error) {
 	list, next, err := v.s.site.Store.ListAccess(v.ctx, want, "")
 	if err != nil {
-		return views.Lost{}, err
+		return nil, views.Lost{}, err
 	}
 	lost := lostOf(list, next != "")
 	lost.Webhooks, err = v.endpointsLost(bound)
-	return lost, err
+	return list, lost, err
 }
 
 // endpointsLost counts the webhook endpoints that are disabled.
@@ -56,8 +57,12 @@ func (v *visit) endpointsLost(bound func(webhook.Endpoint) bool) (endpoints int,
 	return endpoints, err
 }
 
-func (v *visit) lostWithClient(c store.Client) (views.Lost, error) {
-	return v.lostAccess(store.FamilyFilter{ClientID: c.ID}, func(e webhook.Endpoint) bool { return e.Client == c.ID })
+func (v *visit) accessOfClient(c store.Client) ([]store.Access, views.Lost, error) {
+	return v.accessLost(store.FamilyFilter{ClientID: c.ID}, func(e webhook.Endpoint) bool { return e.Client == c.ID })
+}
+
+func (v *visit) accessOfUser(u store.User) ([]store.Access, views.Lost, error) {
+	return v.accessLost(store.FamilyFilter{User: &u}, func(e webhook.Endpoint) bool { return e.User == u.Subject() })
 }
 
 func priceOfClientDisable(v *visit) (cost, error) {
@@ -65,7 +70,7 @@ func priceOfClientDisable(v *visit) (cost, error) {
 	if err != nil || !c.DisabledAt.IsZero() {
 		return cost{}, err
 	}
-	lost, err := v.lostWithClient(c)
+	_, lost, err := v.accessOfClient(c)
 	return cost{views.ClientDisabled{Name: c.Name, Lost: lost}, below(clientsPath, c.ID)}, err
 }
 
@@ -77,7 +82,7 @@ func priceOfRotation(v *visit) (cost, error) {
 	}
 	p := views.ClientSecretRotated{Name: c.Name, Secrets: c.Secrets(), Revoked: v.form.Has("revoke_tokens")}
 	if p.Revoked {
-		p.Lost, err = v.lostWithClient(c)
+		_, p.Lost, err = v.accessOfClient(c)
 	} else if p.Secrets == 1 {
 		return cost{}, nil
 	}
@@ -132,7 +137,7 @@ func priceOfUserDisable(v *visit) (cost, error) {
 	if err != nil {
 		return cost{}, err
 	}
-	lost, err := v.lostAccess(store.FamilyFilter{User: &u}, func(e webhook.Endpoint) bool { return e.User == u.Subject() })
+	_, lost, err := v.accessOfUser(u)
 	return cost{views.UserDisabled{Username: u.Username, Browsers: browsers, Lost: lost}, usersPath + "/" + u.Subject()}, err
 }
 

@@ -132,14 +132,18 @@ func (s *Server) user(v *visit) error {
 	if err != nil {
 		return err
 	}
-	granted, _, err := s.site.Store.ListAccess(v.ctx, store.FamilyFilter{User: &u}, "")
+	granted, lost, err := v.accessOfUser(u)
 	if err != nil {
 		return err
 	}
 	p := views.UserProps{
 		User: v.listedUser(u, signIn[0]), Self: v.isSelf(u), AccountURL: deskEventsPath + "?account=" + api.Escaped(u.Account), Created: web.Moment(u.CreatedAt, v.now),
+		CodePath: oauth.NewPasswordPath, SignedIn: len(sessions), Lost: lost,
 		Browsers: v.browsers(sessions[:min(len(sessions), deskFamiliesMax)]), Access: v.accessOn(granted, "/desk/access?user="+api.Escaped(u.Username)),
 		Once: v.onceField(), DeleteCommand: v.s.oauth.Command("tollhouse user delete " + web.ShellOperand(u.Username)),
+	}
+	if ends := u.CodeEnds(); v.now.Before(ends) {
+		p.CodeEnds = web.Moment(ends, v.now)
 	}
 	if p.Audit, err = v.auditList(admin.AuditSearch{User: u.Subject()}, 10); err != nil {
 		return err
