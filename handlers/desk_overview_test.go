@@ -42,7 +42,7 @@ func TestDeskOverview(t *testing.T) {
 				t.Errorf("%s of %s has %d rows and %d series, want %d rows", plot, name, count, series, buckets)
 			}
 		}
-		if got := strings.Join(plots, " "); got != "events sign-ins tokens requests store" {
+		if got := strings.Join(plots, " "); got != "events requests sign-ins tokens store" {
 			t.Errorf("plots of %s = %s", name, got)
 		}
 	}

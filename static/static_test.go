@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestPath(t *testing.T) {
 	for _, name := range names {
 		t.Run("changes_with_the_bytes_of_"+name, func(t *testing.T) {
 			t.Parallel()
-			content := must.Get(os.ReadFile(name))(t)
+			content, _, _ := static.Open(static.Path(name))
 			sum := sha256.Sum256(content)
 			base, ext, _ := strings.Cut(name, ".")
 			want := "/static/" + base + "." + hex.EncodeToString(sum[:6]) + "." + ext
@@ -41,6 +42,16 @@ func TestPath(t *testing.T) {
 	})
 }
 
+var (
+	unsaid = regexp.MustCompile(`(?s:/\*.*?\*/)|(?m:^\s*//.*$)`) // comments
+	quoted = regexp.MustCompile("\"[^\"\n]*\"|`[^`]*`")
+)
+
+// tight is a file without comments, and without any space.
+func tight(file string) string {
+	return strings.Join(strings.Fields(unsaid.ReplaceAllString(file, "")), "")
+}
+
 // Promise (Attacks on operations): secrets in logs and audit; files beside the static ones
 func TestOpen(t *testing.T) {
 	t.Parallel()
@@ -52,10 +63,13 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run("answers_for_"+test.name, func(t *testing.T) {
 			t.Parallel()
-			want := must.Get(os.ReadFile(test.name))(t)
+			file := string(must.Get(os.ReadFile(test.name))(t))
 			content, contentType, ok := static.Open(static.Path(test.name))
-			if !ok || contentType != test.wantType || string(content) != string(want) {
+			if !ok || contentType != test.wantType || tight(string(content)) != tight(file) {
 				t.Errorf("Open(Path(%q)) = %d bytes, %q, %v; want the file, %q, true", test.name, len(content), contentType, ok, test.wantType)
+			}
+			if got, want := quoted.FindAllString(string(content), -1), quoted.FindAllString(unsaid.ReplaceAllString(file, ""), -1); !slices.Equal(got, want) {
+				t.Errorf("%s is served with the texts %q, want %q", test.name, got, want)
 			}
 		})
 	}

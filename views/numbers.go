@@ -11,14 +11,14 @@ func grouped(n float64) string {
 	return text
 }
 
-// size formats a number of bytes.
+// size formats a number of bytes in three digits.
 func size(bytes float64) string {
 	for _, unit := range []struct {
 		name string
 		size float64
 	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
 		if bytes >= unit.size {
-			return strconv.FormatFloat(bytes/unit.size, 'f', 1, 64) + " " + unit.name
+			return short(bytes/unit.size, 100) + " " + unit.name
 		}
 	}
 	return strconv.FormatFloat(bytes, 'f', 0, 64) + " B"
@@ -27,7 +27,15 @@ func size(bytes float64) string {
 // seconds formats a time, in milliseconds below a second.
 func seconds(n float64) string {
 	if n >= 1 {
-		return strconv.FormatFloat(n, 'f', 1, 64) + " s"
+		return short(n, 10) + " s"
 	}
-	return strconv.FormatFloat(n*1000, 'f', 1, 64) + " ms"
+	return short(n*1000, 10) + " ms"
+}
+
+// short formats a number with one decimal, or none from a bound on.
+func short(n, whole float64) string {
+	if n >= whole || n == 0 {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(n, 'f', 1, 64)
 }

@@ -7,18 +7,16 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-import "time"
-
 // OverviewProps describes the Overview: what needs attention, and the plots.
 type OverviewProps struct {
 	Frame
-	Now         time.Time // when the plots were read
 	Ranges      []RangeChoice
 	Plots       Plots
 	Earlier     Plots // of the range before
 	Newest      []ListedEvent
 	Latest      []AuditLine // the newest failures and changes
 	AccountName string      // whose events are counted; empty for all
+	AllURL      string      // of the Overview of all accounts
 	EventsURL   string      // of the events of that account; may be empty
 	RefusedURL  string      // of the refused sign-ins in the audit record
 	Busiest     []BusyAccount
@@ -37,35 +35,36 @@ type BusyAccount struct {
 	Events    float64
 }
 
-func (p OverviewProps) lead() string {
-	lead := "as of " + p.Now.UTC().Format("15:04")
+func (p OverviewProps) heading() heading {
+	h := heading{name: "overview", title: "Overview", lead: "All accounts, " + p.Plots.when(), acts: chips(p.Page, "Range", p.ranges())}
 	if p.AccountName != "" {
-		lead = "events of " + p.AccountName + ", " + lead
+		h.lead = "Events of " + p.AccountName + ", " + p.Plots.when()
+		h.links = []Link{{Label: "All accounts", Href: p.AllURL}}
 	}
-	return lead
+	return h
 }
 
 func (p OverviewProps) figures() []figure {
-	of := func(plot, name string) string {
-		s := p.Plots.series(plot, name)
-		value, known := s.last()
-		if !known {
-			return "–"
-		}
-		return s.show(value)
+	count := func(plot, name string) string { return grouped(p.Plots.series(plot, name).Total) }
+	compared := func(plot, note string) string { return p.Plots.compared(p.Earlier, plot, note) }
+	disk := figure{Label: "Disk free", Value: p.Plots.series(plotStore, "free").newest(), Note: "data use " + p.Plots.series(plotStore, "store").newest()}
+	if _, onDisk := p.Plots.series(plotStore, "free").last(); !onDisk {
+		disk = figure{Label: "Data", Value: p.Plots.series(plotStore, "store").newest(), Note: "in memory"}
 	}
 	return []figure{
-		{Label: "Events", Value: grouped(p.Plots.total(plotEvents)), Note: grouped(p.Earlier.total(plotEvents)) + " in the " + rangeWords[p.Plots.Range] + " before"},
-		{Label: "Sign-ins refused", Href: p.RefusedURL, Value: grouped(p.Plots.series(plotSignIns, "refused").Total), Note: "of " + grouped(p.Plots.total(plotSignIns))},
-		{Label: "Tokens issued", Value: grouped(p.Plots.total(plotTokens)), Note: grouped(p.Plots.series(plotTokens, "refresh_token").Total) + " by refresh"},
-		{Label: "p95 latency", Value: of(plotRequests, "p95"), Note: "median " + of(plotRequests, "p50")},
-		{Label: "Disk free", Value: of(plotStore, "free"), Note: "store " + of(plotStore, "store")},
+		{Label: "Events", Value: grouped(p.Plots.total(plotEvents)), Note: compared(plotEvents, "was "+grouped(p.Earlier.total(plotEvents)))},
+		{Label: "Requests", Value: grouped(p.Plots.total(plotRequests)), Note: compared(plotRequests, count(plotRequests, "5xx")+" failed")},
+		{Label: "Latency, p95", Value: p.Plots.series(plotRequests, "p95").newest(), Note: "median " + p.Plots.series(plotRequests, "p50").newest()},
+		{Label: "Failed sign-ins", Href: p.RefusedURL, Value: grouped(p.Plots.total(plotSignIns) - p.Plots.series(plotSignIns, "right").Total),
+			Note: "of " + grouped(p.Plots.total(plotSignIns)) + ", " + count(plotSignIns, "throttled") + " throttled"},
+		{Label: "Tokens issued", Value: grouped(p.Plots.total(plotTokens)), Note: compared(plotTokens, count(plotTokens, "refresh_token")+" refreshed")},
+		disk,
 	}
 }
 
 func (p OverviewProps) ranges() (list []chip) {
 	for _, r := range p.Ranges {
-		list = append(list, chip{Label: rangeWords[r.Range], Href: r.URL, Current: r.Current})
+		list = append(list, chip{Label: rangeWords[r.Range].short, Href: r.URL, Current: r.Current})
 	}
 	return list
 }
@@ -84,7 +83,12 @@ func (p OverviewProps) latest() (list []feedLine) {
 	return list
 }
 
-// Overview draws the Overview.
+// draw draws one of the figures.
+func (p OverviewProps) draw(name string) templ.Component {
+	return plot(p.Page, drawPlot(p.Plots, p.Earlier, name, p.EventsURL))
+}
+
+// Overview draws what needs somebody, how it was in the range, and what is newest.
 func Overview(p OverviewProps) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -130,18 +134,114 @@ func Overview(p OverviewProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, data := range p.Plots.Plots {
-				templ_7745c5c3_Err = plot(p.Page, drawPlot(p.Plots, data, p.EventsURL)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = p.draw(plotEvents).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			if len(p.Busiest) > 0 {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"fine soft near\">Busiest accounts: ")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				for i, a := range p.Busiest {
+					if i > 0 {
+						var templ_7745c5c3_Var3 string
+						templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(", ")
+						if templ_7745c5c3_Err != nil {
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 95, Col: 12}
+						}
+						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
+					}
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " <a href=\"")
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					var templ_7745c5c3_Var4 templ.SafeURL
+					templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(a.URL))
+					if templ_7745c5c3_Err != nil {
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 97, Col: 26}
+					}
+					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "\">")
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					var templ_7745c5c3_Var5 string
+					templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(visible(a.Name))
+					if templ_7745c5c3_Err != nil {
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 97, Col: 46}
+					}
+					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</a> ")
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					var templ_7745c5c3_Var6 string
+					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(grouped(a.Events))
+					if templ_7745c5c3_Err != nil {
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 97, Col: 72}
+					}
+					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " <div class=\"pair\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = p.draw(plotRequests).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, " <div class=\"pair\">")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = p.draw(plotSignIns).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = p.draw(plotTokens).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</div>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = p.draw(plotStore).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, " <div class=\"pair\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if len(p.Newest) > 0 {
-				templ_7745c5c3_Var3 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_Var7 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 					if !templ_7745c5c3_IsBuffer {
@@ -159,13 +259,13 @@ func Overview(p OverviewProps) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = section(p.Page, "Newest events", Link{Label: "All events", Href: "/desk/events"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = section(p.Page, "Newest events", Link{Label: "All events", Href: "/desk/events"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
 			if len(p.Latest) > 0 {
-				templ_7745c5c3_Var4 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_Var8 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 					if !templ_7745c5c3_IsBuffer {
@@ -183,75 +283,18 @@ func Overview(p OverviewProps) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = section(p.Page, "Failures and changes", Link{Label: "Audit log", Href: "/desk/audit"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = section(p.Page, "Failures and changes", Link{Label: "Audit log", Href: "/desk/audit"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if len(p.Busiest) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"fine soft\">Most events: ")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				for i, a := range p.Busiest {
-					if i > 0 {
-						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<span>, </span>")
-						if templ_7745c5c3_Err != nil {
-							return templ_7745c5c3_Err
-						}
-					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " <a href=\"")
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-					var templ_7745c5c3_Var5 templ.SafeURL
-					templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(a.URL))
-					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 107, Col: 26}
-					}
-					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\">")
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-					var templ_7745c5c3_Var6 string
-					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(visible(a.Name))
-					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 107, Col: 46}
-					}
-					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</a> ")
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-					var templ_7745c5c3_Var7 string
-					templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(grouped(a.Events))
-					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 107, Col: 72}
-					}
-					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</p>")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "overview", title: "Overview", lead: p.lead(), acts: chips(p.Page, "Range", p.ranges())}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

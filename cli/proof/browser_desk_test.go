@@ -84,8 +84,8 @@ func TestBrowserDesk(t *testing.T) {
 		for _, want := range []string{
 			`[".rail", ".chips"].every(s => getComputedStyle(document.querySelector(s)).display == "none")`,
 			`getComputedStyle(document.body).display == "block"`,
-			`[...document.querySelectorAll(".plot svg, .plot table")].every(e => e.checkVisibility({contentVisibilityAuto: true}) && e.getBoundingClientRect().height > 0)`,
-			`getComputedStyle(document.querySelector(".plot tr")).display == "table-row"`,
+			`[...document.querySelectorAll("figure svg, figure table")].every(e => e.checkVisibility({contentVisibilityAuto: true}) && e.getBoundingClientRect().height > 0)`,
+			`getComputedStyle(document.querySelector("figure tr")).display == "table-row"`,
 		} {
 			if !ask(tb, chromedp.Evaluate[bool](want)) {
 				t.Errorf("not so on paper: %s", want)

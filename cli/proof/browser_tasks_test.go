@@ -52,7 +52,7 @@ func TestThreeTasksOnTheDesk(t *testing.T) {
 		tb.picture("desk-audit")
 	})
 	t.Run("find_who_was_refused_today", func(t *testing.T) {
-		tb.task(t, s, "Sign-ins refused")
+		tb.task(t, s, "Failed sign-ins")
 		tb.see("tr[data-audit] [data-col=user]")
 	})
 	t.Run("read_what_changed_in_a_customer", func(t *testing.T) {

@@ -43,7 +43,7 @@ func (s *Server) overview(v *visit) error {
 		return err
 	}
 	page := views.OverviewProps{
-		Ranges: rangeChoices(name, account), Plots: shownPlots(plots), Earlier: shownPlots(before),
+		Ranges: rangeChoices(name, account), Plots: v.shownPlots(plots), Earlier: v.shownPlots(before), AllURL: "/desk?range=" + name,
 		RefusedURL: fmt.Sprintf("%s?what=%s&from=%d", auditPath, store.AuditLoginRefused, shown.From().Unix()),
 	}
 	if account != "" {
@@ -61,14 +61,14 @@ func (s *Server) overview(v *visit) error {
 	if page.Latest, err = v.latestEntries(); err != nil {
 		return err
 	}
-	page.Frame, page.Now = v.frame(), v.now
+	page.Frame = v.frame()
 	v.draw(http.StatusOK, views.Overview(page))
 	return nil
 }
 
 // shownPlots are the plots as the page takes them.
-func shownPlots(plots stats.Plots) views.Plots {
-	shown := views.Plots{Range: plots.Range.Name, Starts: plots.Range.Starts, End: plots.Range.End}
+func (v *visit) shownPlots(plots stats.Plots) views.Plots {
+	shown := views.Plots{Range: plots.Range.Name, Now: v.now, Starts: plots.Range.Starts, End: plots.Range.End}
 	for _, missed := range plots.Missed() {
 		shown.Missed = append(shown.Missed, views.Span{From: missed.From, To: missed.To})
 	}
