@@ -106,5 +106,8 @@ func zipped(content []byte) ([]byte, error) {
 	if _, err := w.Write(content); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), w.Close()
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }

@@ -84,7 +84,7 @@ func (r *release) contents(p platform, format, binary string) (files.Contents, e
 	all := files.Contents{
 		content(binary, "/usr/bin/tollhouse", 0o755),
 		content(filepath.Join(r.source, ".ci", "releasing", "package", "env"), "/etc/tollhouse/env", 0o640),
-		{Destination: "/etc/tollhouse", Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755}},
+		{Destination: "/etc/tollhouse", Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.date}},
 	}
 	all[1].Type, all[1].FileInfo.Group = files.TypeConfigNoReplace, "tollhouse"
 	for destination, text := range map[string][]byte{

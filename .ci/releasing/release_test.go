@@ -188,13 +188,21 @@ func checkDeb(t *testing.T, r *release) {
 			t.Errorf("%s is %s of %d bytes, want %s", path, got, f.Size, want)
 		}
 	}
-	for path := range files {
+	for path, f := range files {
+		if !f.ModTime.Equal(r.date) {
+			t.Errorf("%s is of %v, want the date of the commit", path, f.ModTime)
+		}
 		if strings.HasPrefix(path, "var/") {
 			t.Errorf("the package has %s: its removal would touch the data", path)
 		}
 	}
 	if unit := files["usr/lib/systemd/system/tollhouse.service"].text; !strings.Contains(unit, "\nExecStart=/usr/bin/tollhouse serve --data /var/lib/tollhouse\n") {
 		t.Errorf("the unit is\n%s", unit)
+	}
+	if manual, err := gzip.NewReader(strings.NewReader(files["usr/share/man/man1/tollhouse.1.gz"].text)); err != nil {
+		t.Errorf("the man page: %v", err)
+	} else if text, err := io.ReadAll(manual); err != nil || !bytes.HasPrefix(text, []byte(`.TH "TOLLHOUSE" "1" `)) {
+		t.Errorf("the man page begins with %.80q, %v", text, err)
 	}
 	if got := control["conffiles"].text; strings.TrimSpace(got) != "/etc/tollhouse/env" {
 		t.Errorf("conffiles are %q", got)
