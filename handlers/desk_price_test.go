@@ -155,7 +155,7 @@ func TestDeskAsksForThePasswordAndTheAnswerTogether(t *testing.T) {
 	h.Clock.Advance(time.Hour / 2)
 	question := b.sent(t, "/desk/clients/"+h.client.ID, "disable")
 	wantStatus(t, question, http.StatusForbidden)
-	if text := words(t, question); !strings.Contains(text, "Revoked immediately: 1 authorization of 1 user.") || !strings.Contains(text, "Enter your password to continue.") {
+	if text := words(t, question); !strings.Contains(text, "Revoked immediately: 1 authorization of 1 user.") || !strings.Contains(text, "You entered your password more than 15 minutes ago. Enter it again to disable the client.") {
 		t.Errorf("the page says %s", text)
 	}
 	to, fields := deskForm(t, question, "confirm")

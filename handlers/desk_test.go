@@ -217,6 +217,27 @@ func TestDeskConfirms(t *testing.T) {
 	}
 }
 
+// TestDeskSaysWhatThePasswordIsFor: each form names what it does when it asks for the password.
+//
+// Promise (Browsers): the desk asks once, in numbers, before it takes something away, and not
+// otherwise; with the password if that is due
+func TestDeskSaysWhatThePasswordIsFor(t *testing.T) {
+	h, b := deskHouse(t)
+	_, fields := deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+	h.Clock.Advance(time.Hour)
+	for _, route := range h.server.DeskRoutes() {
+		if route[0] != "POST" {
+			continue
+		}
+		a := b.post(t, h.deskTarget(route[1], h.user), fields)
+		wantStatus(t, a, http.StatusForbidden)
+		text := words(t, a)
+		if !strings.Contains(text, "Confirm that it is you") || !strings.Contains(text, "Enter it again to ") || strings.Contains(text, "again to .") || linkOn(t, a, "Cancel") == "" {
+			t.Errorf("%s asks with %s", route[1], text)
+		}
+	}
+}
+
 // TestDeskConfirmationIsThrottled: guessing there is no faster than at the sign-in form.
 func TestDeskConfirmationIsThrottled(t *testing.T) {
 	h, b := deskHouse(t)

@@ -107,12 +107,12 @@ func deskScreens() map[string]templ.Component {
 		}),
 		"health":   views.Health(views.HealthProps{Frame: found, Search: &views.DamageSearch{Ended: when, Seconds: 1.5, Damage: name, CheckURL: "/desk/health/check", Command: name}}),
 		"settings": views.Settings(views.SettingsProps{Frame: frame, Settings: []views.Setting{{Name: name, Value: name, From: name, Variable: name}}}),
-		"confirm":  views.Confirm(views.ConfirmProps{Frame: frame, Action: "/desk/clients/demo", Password: true, Fields: []views.Detail{{Label: "name", Value: name}}}),
+		"confirm":  views.Confirm(views.ConfirmProps{Frame: frame, Route: "/desk/clients/:id", Action: "/desk/clients/demo", Password: true, Within: 15 * time.Minute, Fields: []views.Detail{{Label: "name", Value: name}}}),
 		"sure": views.Confirm(views.ConfirmProps{
-			Frame: frame, Action: "/desk/clients/demo/disable", Fields: []views.Detail{{Label: "sure", Value: "true"}},
+			Frame: frame, Route: "/desk/clients/:id/disable", Action: "/desk/clients/demo/disable", Fields: []views.Detail{{Label: "sure", Value: "true"}},
 			Price: views.ClientDisabled{Name: name, Lost: views.Lost{Authorizations: 3, Users: 2}}, BackURL: "/desk/clients/demo",
 		}),
-		"send-again": views.Confirm(views.ConfirmProps{Frame: frame, Action: "/desk/clients/demo", Stale: true, Fields: []views.Detail{{Label: "name", Value: name}}}),
+		"send-again": views.Confirm(views.ConfirmProps{Frame: frame, Route: "/desk/clients/:id", Action: "/desk/clients/demo", Stale: true, Fields: []views.Detail{{Label: "name", Value: name}}}),
 		"repeated":   views.Repeated(views.RepeatedProps{Frame: frame, Made: views.MadeClient, MadeURL: "/desk/clients/demo"}),
 	}
 }

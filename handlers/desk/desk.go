@@ -96,6 +96,7 @@ func (s *Server) Admits(r *http.Request) bool {
 // visit is one request for a page of the desk.
 type visit struct {
 	s       *Server
+	route   string // template of the path
 	w       http.ResponseWriter
 	r       *http.Request
 	ctx     context.Context
@@ -211,7 +212,7 @@ func (s *Server) handleDesk(route string, h deskPage) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		web.NoteRoute(r, route)
 		session, _ := r.Context().Value(web.SessionKey).(*web.BrowserSession)
-		v := &visit{s: s, w: w, r: r, ctx: r.Context(), session: session, now: s.site.Store.Now()}
+		v := &visit{s: s, route: route, w: w, r: r, ctx: r.Context(), session: session, now: s.site.Store.Now()}
 		plain := w.Header().Clone()
 		deskHeaders(w)
 		err := s.site.CheckOrigin(r)

@@ -131,7 +131,8 @@ func (v *visit) confirm() (confirmed bool, err error) {
 // askAgain shows the page that asks for the password, or whether the operator is sure. It
 // repeats the form, so that nothing typed is lost.
 func (v *visit) askAgain(status int, p views.ConfirmProps) {
-	p.Action, p.Password, p.Price, p.BackURL = v.r.URL.EscapedPath(), !v.isFresh(), v.cost.price, v.cost.back
+	p.Route, p.Action, p.Password, p.Within = v.route, v.r.URL.EscapedPath(), !v.isFresh(), v.s.config.Confirm
+	p.Price, p.BackURL = v.cost.price, v.cost.back
 	if p.Price != nil {
 		p.Fields = append(p.Fields, views.Detail{Label: views.SureField, Value: "true"})
 	}
