@@ -19,6 +19,7 @@ import (
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
 )
 
 // withDesk adds the operators' pages.
@@ -199,6 +200,54 @@ func TestDeskFormsOfFormerOperators(t *testing.T) {
 			t.Errorf("answer = %d, and mallory is an operator again", a.StatusCode)
 		}
 	})
+}
+
+// TestDeskChangesOfOperatorsDemotedWhileTheyWait: a change that waits for its turn while its sender
+// loses the role is not made, and is answered like an unknown address.
+//
+// Promise (Browsers): a change at the desk whose operator is signed out or demoted while it waits for
+// its turn is refused and changes nothing, in each of its steps
+func TestDeskChangesOfOperatorsDemotedWhileTheyWait(t *testing.T) {
+	h, _ := deskHouse(t)
+	e, _, err := h.Webhooks.Create(t.Context(), webhook.System, h.account, webhook.Settings{URL: "https://hooks.example/1"})
+	must.Do(t, err)
+	must.Get(h.Webhooks.Hold(t.Context(), webhook.System))(t)
+	h.operator(t, "mallory")
+	for _, path := range []string{
+		"/desk/clients/" + h.client.ID + "/disable", "/desk/users/" + h.user.Subject() + "/disable", "/desk/users/" + h.user.Subject() + "/promote",
+		"/desk/users/" + h.user.Subject() + "/sign-out", "/desk/webhooks/" + e.ID + "/disable", "/desk/webhook-resume", "/desk/clients", "/desk/users",
+	} {
+		b := h.signedIn(t, must.Get(h.PromoteUser(t.Context(), "mallory"))(t))
+		_, fields := deskForm(t, b.get(t, "/desk/new-user"), "create-user")
+		form := with(fields, "sure", "true", "username", "ghost", "account", "", "name", "Ghost", "redirect_uris", storetest.CallbackURI, "grants", "authorization_code", "scopes", "events:read").Encode()
+		ask := func(path string) string {
+			return shape(b.send(t, "POST", path, strings.NewReader(form), header("Content-Type", formType), header("Accept", "text/html")))
+		}
+		h.Rest()
+		updates, last := 0, 1
+		if path == "/desk/clients" || path == "/desk/users" {
+			last = 2 // after the field once is reserved
+		}
+		h.Faults.OnUpdate(func(run func() error) error {
+			if updates++; updates == last {
+				h.Faults.Repair()
+				must.Get(h.DemoteUser(context.Background(), "mallory"))(t)
+			}
+			return run()
+		})
+		got := ask(path)
+		h.Faults.Repair()
+		if want := ask(strings.Replace(path, "desk", "dosk", 1)); updates < last || got != want {
+			t.Errorf("%s answers\n%s\nwant that of an unknown address\n%s", path, got, want)
+		}
+	}
+	u := must.Get(h.FindUser(t.Context(), "mara"))(t)
+	_, noGhost := h.FindUser(t.Context(), "ghost")
+	hook := must.Get(h.Webhooks.Find(t.Context(), webhook.System, e.ID))(t)
+	if !must.Get(h.FindClient(t.Context(), h.client.ID))(t).DisabledAt.IsZero() || !u.DisabledAt.IsZero() || u.Operator || noGhost == nil || !hook.Enabled() ||
+		!must.Get(h.Webhooks.Instance(t.Context()))(t).Held || len(must.Get(h.ListClients(t.Context(), "", 9))(t)) != 1 {
+		t.Error("a change of a former operator was made")
+	}
 }
 
 // once is a body before which something happens once.

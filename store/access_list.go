@@ -113,8 +113,9 @@ func (s *Store) FindFamily(ctx context.Context, id string) (found Family, live b
 
 // RevokeAccess revokes all that the client of a family may do for the family's user, or
 // without a user for its account: every token, every unredeemed code and what is remembered,
-// from the next request on. The family need not be live. It is idempotent. Errors: ErrNotFound.
-func (s *Store) RevokeAccess(ctx context.Context, by By, id string) error {
+// from the next request on. The family need not be live. It is idempotent. Errors: ErrNotFound;
+// those of the guards, of which only Live is called.
+func (s *Store) RevokeAccess(ctx context.Context, by By, id string, guards ...Guard) error {
 	number, ok := familyNamed(id)
 	var f family
 	err := record.ErrNotFound
@@ -127,9 +128,9 @@ func (s *Store) RevokeAccess(ctx context.Context, by By, id string) error {
 	switch {
 	case err != nil:
 	case f.user.IsZero():
-		err = s.revokeLive(ctx, by, record.ClientFamiliesKey(f.client), FamilyFilter{ClientID: f.client, Account: f.account})
+		err = s.revokeLive(ctx, by, record.ClientFamiliesKey(f.client), FamilyFilter{ClientID: f.client, Account: f.account}, guards)
 	default:
-		err = s.RevokeGranted(ctx, by, User{ID: f.user, Account: f.account}, f.client)
+		err = s.revokeGranted(ctx, by, User{ID: f.user, Account: f.account}, f.client, guards)
 	}
 	if err != nil {
 		return fmt.Errorf("revoke access: %w", err)

@@ -213,7 +213,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "EnableUser", Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.EnableUser(ctx, name) })},
 		{Name: "RevokeUser", InSteps: true, Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.RevokeUser(ctx, name) })},
 		{Name: "RenameUser", Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.RenameUser(ctx, name, "maren") })},
-		{Name: "PromoteUser", Run: user((*store.Store).PromoteUser)},
+		{Name: "PromoteUser", Run: user(func(s st, ctx ctxt, name string) (store.User, error) { return s.PromoteUser(ctx, name) })},
 		{Name: "DeleteUser", InSteps: true, Run: func(ctx ctxt, s st) (any, error) { return nil, s.DeleteUser(ctx, "mara") }},
 		{Name: "LatestSignIns", Run: func(ctx ctxt, s st) (any, error) { return s.LatestSignIns(ctx, h.user) }},
 

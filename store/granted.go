@@ -91,26 +91,35 @@ func (s *Store) ListGranted(ctx context.Context, u User) (list []Granted, whole 
 // RevokeGranted revokes everything a user gave to a client: every token, every
 // unredeemed code and what is remembered, from the next request on. It is idempotent.
 func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID string) error {
+	return s.revokeGranted(ctx, by, u, clientID, nil)
+}
+
+func (s *Store) revokeGranted(ctx context.Context, by By, u User, clientID string, guards checks) error {
 	if !IsClientID(clientID) {
 		return nil
 	}
 	// First the webhook endpoints, also of authorizations that have expired. One that is
 	// created in the meantime is disabled with the family of its token.
 	owner := webhook.Owner{Client: clientID, User: u.Subject()}
-	err := s.revoke(ctx, by.ending(), by, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error { return n.In(tx, u.Account, owner) })
+	err := s.revoke(ctx, by.ending(), by, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
+		if err := guards.begin(tx); err != nil {
+			return err
+		}
+		return n.In(tx, u.Account, owner)
+	})
 	if err != nil {
 		return fmt.Errorf("revoke granted: webhook endpoints: %w", err)
 	}
 	// What is remembered then: no code is given without asking after it.
-	if err := s.revokeRemembered(ctx, by, u, clientID); err != nil {
+	if err := s.revokeRemembered(ctx, guards.guarded(s.db), by, u, clientID); err != nil {
 		return fmt.Errorf("revoke granted: remembered: %w", err)
 	}
 	// Then codes: a code redeemed before this has a family by then, and the families
 	// are read afterwards.
-	if err := s.revokeCodes(ctx, s.db, by, record.UserCodesKey(u.ID, clientID), by.revoking()); err != nil {
+	if err := s.revokeCodes(ctx, guards.guarded(s.db), by, record.UserCodesKey(u.ID, clientID), by.revoking()); err != nil {
 		return fmt.Errorf("revoke granted: codes: %w", err)
 	}
-	if err := s.revokeLive(ctx, by, record.UserFamiliesKey(u.ID), FamilyFilter{ClientID: clientID}); err != nil {
+	if err := s.revokeLive(ctx, by, record.UserFamiliesKey(u.ID), FamilyFilter{ClientID: clientID}, guards); err != nil {
 		return fmt.Errorf("revoke granted: %w", err)
 	}
 	return nil
@@ -118,7 +127,7 @@ func (s *Store) RevokeGranted(ctx context.Context, by By, u User, clientID strin
 
 // revokeLive revokes the selected live families of an index, which have one client and one
 // user or none.
-func (s *Store) revokeLive(ctx context.Context, by By, index record.Key, want FamilyFilter) error {
+func (s *Store) revokeLive(ctx context.Context, by By, index record.Key, want FamilyFilter, guards checks) error {
 	_, err := s.eachIndexPage(ctx, index, func(ends [][]byte) (more bool, err error) {
 		live, err := s.liveFamilies(ctx, ends)
 		if err != nil {
@@ -126,7 +135,7 @@ func (s *Store) revokeLive(ctx context.Context, by By, index record.Key, want Fa
 		}
 		of := slices.DeleteFunc(live, func(f liveFamily) bool { return !want.selects(f.family) })
 		for batch := range slices.Chunk(of, revokeBatchMax) {
-			if err := s.revokeFamilies(ctx, by, batch); err != nil {
+			if err := s.revokeFamilies(ctx, by, batch, guards); err != nil {
 				return false, err
 			}
 		}
@@ -182,12 +191,15 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 
 // revokeFamilies revokes families of one client and one user or none, and disables the webhook
 // endpoints that their tokens created.
-func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily) error {
+func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily, guards checks) error {
 	now, tails := s.Now(), make([][8]byte, len(families))
 	for i := range tails {
 		tails[i] = secret.NewTail(s.random)
 	}
 	return s.revoke(ctx, by.ending(), by, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
+		if err := guards.begin(tx); err != nil {
+			return err
+		}
 		for i, seen := range families {
 			f, err := readFamily(tx, seen.id)
 			if errors.Is(err, record.ErrNotFound) || err == nil && !f.revokedAt.IsZero() {

@@ -155,10 +155,10 @@ func forget(tx kv.Txn, user secret.ID, client string, now time.Time) (stood bool
 const ReasonForgotten = "remembered_consent_revoked_by_user"
 
 // revokeRemembered revokes what the user allowed the client, with an audit line.
-func (s *Store) revokeRemembered(ctx context.Context, by By, u User, clientID string) error {
+func (s *Store) revokeRemembered(ctx context.Context, db kv.DB, by By, u User, clientID string) error {
 	now, tail := s.Now(), secret.NewTail(s.random)
 	line := AuditLine{What: AuditRevoke, Reason: ReasonForgotten, By: by, ClientID: clientID, UserID: u.Subject(), AccountID: u.Account}
-	return record.UpdateAs(ctx, s.db, by.ending(), func(tx kv.Txn) error {
+	return record.UpdateAs(ctx, db, by.ending(), func(tx kv.Txn) error {
 		stood, err := forget(tx, u.ID, clientID, now)
 		if err != nil || !stood {
 			return err

@@ -131,6 +131,19 @@ func (s *Store) isLive(sn Session) bool {
 		sn.User.keeps(sn.generation, sn.accountGeneration)
 }
 
+// OperatorIn checks within a transaction that the session of a token is still that of an operator: it
+// may end, and the role too, while the transaction waits for its turn. It is a [Guard]'s Live. Errors:
+// ended, if it is not.
+func (s *Store) OperatorIn(token secret.Token, ended error) func(r kv.Reader) error {
+	return func(r kv.Reader) error {
+		sn, err := readSessionWithUser(r, token.Hash())
+		if errors.Is(err, record.ErrNotFound) || err == nil && !(s.isLive(sn) && sn.User.Operator) {
+			return ended
+		}
+		return err
+	}
+}
+
 // DeleteSession ends a session. An unknown session is no error.
 func (s *Store) DeleteSession(ctx context.Context, token secret.Token) error {
 	err := record.UpdateAs(ctx, s.db, kv.Ending, func(tx kv.Txn) error { return deleteSession(tx, token.Hash()) })
@@ -207,22 +220,23 @@ func (sn Session) Is(token secret.Token) bool { return sn.hash.Equal(token.Hash(
 // many were live.
 func (s *Store) DeleteOtherSessions(ctx context.Context, u User, keep secret.Token) (ended int, err error) {
 	line := s.change(ctx, "signed out everywhere else")
-	if ended, err = s.deleteSessions(ctx, kv.Ending, u, keep.Hash(), &line); err != nil {
+	if ended, err = s.deleteSessions(ctx, s.db, kv.Ending, u, keep.Hash(), &line); err != nil {
 		return 0, fmt.Errorf("delete other sessions: %w", err)
 	}
 	return ended, nil
 }
 
 // DeleteSessions ends all sessions of the user, for the operator, and returns how many were
-// live. The user's unredeemed codes are revoked too.
-func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, err error) {
-	line := s.change(ctx, "signed out everywhere by the operator")
-	ended, err = s.deleteSessions(ctx, kv.Ruling, u, secret.Hash{}, &line)
+// live. The user's unredeemed codes are revoked too. Errors: those of the guards, of which only Live
+// is called.
+func (s *Store) DeleteSessions(ctx context.Context, by By, u User, guards ...Guard) (ended int, err error) {
+	line, db := s.change(ctx, "signed out everywhere by the operator"), checks(guards).guarded(s.db)
+	ended, err = s.deleteSessions(ctx, db, kv.Ruling, u, secret.Hash{}, &line)
 	if err == nil && line.isAsked { // there was nothing to end
-		err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error { return line.ofUser(tx, u) })
+		err = record.UpdateAs(ctx, db, kv.Ruling, func(tx kv.Txn) error { return line.ofUser(tx, u) })
 	}
 	if err == nil {
-		err = s.revokeCodes(ctx, s.db, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
+		err = s.revokeCodes(ctx, db, by, record.AllUserCodesKey(u.ID), ReasonRevokedByOperator)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("delete sessions: %w", err)
@@ -232,7 +246,7 @@ func (s *Store) DeleteSessions(ctx context.Context, by By, u User) (ended int, e
 
 // deleteSessions ends the user's sessions except kept, if any. The line is written with the
 // first of those that were live, and then emptied: otherwise a user could fill the audit record.
-func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept secret.Hash, line *changeLine) (ended int, err error) {
+func (s *Store) deleteSessions(ctx context.Context, db kv.DB, class kv.Class, u User, kept secret.Hash, line *changeLine) (ended int, err error) {
 	line.What = AuditRevoke
 	_, err = s.eachIndexPage(ctx, record.UserSessionsKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		ends = slices.DeleteFunc(ends, func(h []byte) bool { return bytes.Equal(h, kept[:]) })
@@ -246,7 +260,7 @@ func (s *Store) deleteSessions(ctx context.Context, class kv.Class, u User, kept
 			if ended > 0 {
 				due = *line
 			}
-			err := record.UpdateAs(ctx, s.db, class, func(tx kv.Txn) error {
+			err := record.UpdateAs(ctx, db, class, func(tx kv.Txn) error {
 				for _, h := range batch {
 					if err := record.DeleteKeys(tx, record.SessionKey(secret.Hash(h)), record.UserSessionsKey(u.ID).Hash(secret.Hash(h))); err != nil {
 						return err

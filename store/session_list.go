@@ -131,15 +131,15 @@ func (s *Store) sessionHash(ctx context.Context, name string) (h secret.Hash, er
 }
 
 // DeleteSessionNamed ends the live session with that name and returns it. Errors:
-// ErrNotFound.
-func (s *Store) DeleteSessionNamed(ctx context.Context, name string) (ended Session, err error) {
+// ErrNotFound; those of the guards, of which only Live is called.
+func (s *Store) DeleteSessionNamed(ctx context.Context, name string, guards ...Guard) (ended Session, err error) {
 	h, err := s.sessionHash(ctx, name)
 	if err != nil {
 		return Session{}, fmt.Errorf("delete session: %w", err)
 	}
 	line := s.change(ctx, "signed out by the operator")
 	line.What = AuditRevoke
-	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
+	err = record.UpdateAs(ctx, checks(guards).guarded(s.db), kv.Ruling, func(tx kv.Txn) error {
 		if ended, err = readSessionWithUser(tx, h); err != nil {
 			return err
 		}

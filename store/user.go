@@ -398,18 +398,19 @@ func (s *Store) RenameUser(ctx context.Context, user, name string, guards ...Gua
 }
 
 // PromoteUser makes a user an operator, unless a platform client may know the password. It is
-// idempotent. Errors: ErrNotFound, *InvalidError.
-func (s *Store) PromoteUser(ctx context.Context, user string) (User, error) {
-	return s.setOperator(ctx, user, "user promoted", true)
+// idempotent. Errors: ErrNotFound, *InvalidError, those of the guards.
+func (s *Store) PromoteUser(ctx context.Context, user string, guards ...Guard) (User, error) {
+	return s.setOperator(ctx, user, "user promoted", true, guards)
 }
 
-// DemoteUser makes an operator an ordinary user. It is idempotent. Errors: ErrNotFound.
-func (s *Store) DemoteUser(ctx context.Context, user string) (User, error) {
-	return s.setOperator(ctx, user, "user demoted", false)
+// DemoteUser makes an operator an ordinary user. It is idempotent. Errors: ErrNotFound, those of the
+// guards.
+func (s *Store) DemoteUser(ctx context.Context, user string, guards ...Guard) (User, error) {
+	return s.setOperator(ctx, user, "user demoted", false, guards)
 }
 
-func (s *Store) setOperator(ctx context.Context, user, reason string, operator bool) (User, error) {
-	return s.changeUser(ctx, user, reason, nil, func(_ kv.Txn, u *User) error {
+func (s *Store) setOperator(ctx context.Context, user, reason string, operator bool, guards checks) (User, error) {
+	return s.changeUser(ctx, user, reason, guards, func(_ kv.Txn, u *User) error {
 		if operator && !u.Operator {
 			if u.lent {
 				return record.Invalid("username", "set another password first: tollhouse user passwd NAME, or tollhouse user code NAME", "a platform client created the user, or made a code for them, and may know the password")

@@ -114,7 +114,7 @@ func (c *call) judge(by store.Principal) error {
 	return c.of.judge(by)
 }
 
-// unguarded is for reads, and for what only the machine does.
+// unguarded is for reads.
 func unguarded[T any](do func(ctx context.Context, id string) (T, error)) func(context.Context, string, ...store.Guard) (T, error) {
 	return func(ctx context.Context, id string, _ ...store.Guard) (T, error) { return do(ctx, id) }
 }

@@ -313,10 +313,10 @@ func enableUser(c *call) error { return c.onUser(c.s.site.Store.EnableUser) }
 func revokeUser(c *call) error { return c.onUser(c.s.site.Store.RevokeUser) }
 
 // promoteUser is POST /users/:user_id/promote.
-func promoteUser(c *call) error { return c.onUser(unguarded(c.s.site.Store.PromoteUser)) }
+func promoteUser(c *call) error { return c.onUser(c.s.site.Store.PromoteUser) }
 
 // demoteUser is POST /users/:user_id/demote.
-func demoteUser(c *call) error { return c.onUser(unguarded(c.s.site.Store.DemoteUser)) }
+func demoteUser(c *call) error { return c.onUser(c.s.site.Store.DemoteUser) }
 
 // createUserCode is POST /users/:user_id/code.
 func createUserCode(c *call) error {

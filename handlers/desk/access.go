@@ -180,7 +180,7 @@ func (v *visit) browsers(sessions []store.Session) (shown []views.Browser) {
 
 // revokeSession is POST /desk/sessions/:id/revoke.
 func (s *Server) revokeSession(v *visit) error {
-	ended, err := s.site.Store.DeleteSessionNamed(v.ctx, web.PathParam(v.r, "id"))
+	ended, err := s.site.Store.DeleteSessionNamed(v.ctx, web.PathParam(v.r, "id"), v.guard())
 	if errors.Is(err, record.ErrNotFound) { // it has ended
 		return v.finish(views.DoneSessionEnded, "/desk/access")
 	}
@@ -198,9 +198,9 @@ func (s *Server) revokeSession(v *visit) error {
 // same client and user.
 func (s *Server) revokeFamily(v *visit) (err error) {
 	if id := web.PathParam(v.r, "id"); v.form.Has("all") {
-		err = s.site.Store.RevokeAccess(v.ctx, web.By(v.ctx), id)
+		err = s.site.Store.RevokeAccess(v.ctx, web.By(v.ctx), id, v.guard())
 	} else {
-		_, err = s.site.Store.RevokeFamily(v.ctx, web.By(v.ctx), id)
+		_, err = s.site.Store.RevokeFamily(v.ctx, web.By(v.ctx), id, v.guard())
 	}
 	if err = record.GoneIsNil(err); err != nil { // what is gone has ended
 		return err

@@ -181,7 +181,7 @@ func (s *Server) createClient(v *visit) error {
 			return done, nil
 		}
 		spec.Scopes = narrowed(spec.Scopes, scopeNames)
-		c, sec, err := s.site.Store.CreateClient(v.ctx, spec)
+		c, sec, err := s.site.Store.CreateClient(v.ctx, spec, v.guard())
 		if isInvalid(err) {
 			asked.refused = err
 			v.showNewClient(http.StatusBadRequest, asked, v.form.Value("once"))
@@ -298,7 +298,7 @@ func (s *Server) updateClient(v *visit) error {
 	spec := asked.spec
 	if !asked.lacksBoxes() {
 		scopes := narrowed(spec.Scopes, scopeNames)
-		_, err = s.site.Store.UpdateClient(v.ctx, c.ID, store.ClientChange{Name: &spec.Name, RedirectURIs: &spec.RedirectURIs, Grants: &spec.Grants, Scopes: &scopes, Introspect: &spec.Introspect, Consent: &spec.Consent, Account: &spec.Account})
+		_, err = s.site.Store.UpdateClient(v.ctx, c.ID, store.ClientChange{Name: &spec.Name, RedirectURIs: &spec.RedirectURIs, Grants: &spec.Grants, Scopes: &scopes, Introspect: &spec.Introspect, Consent: &spec.Consent, Account: &spec.Account}, v.guard())
 		if isInvalid(err) {
 			asked.refused, err = err, nil
 		}
@@ -321,7 +321,7 @@ func (s *Server) rotateSecret(v *visit) error {
 	}
 	return v.makeOnce(func() (done onceDone, err error) {
 		revoke := v.form.Has("revoke_tokens")
-		c, sec, err := s.site.Store.RotateClientSecret(v.ctx, c.ID, revoke)
+		c, sec, err := s.site.Store.RotateClientSecret(v.ctx, c.ID, revoke, v.guard())
 		if err != nil {
 			return done, err
 		}
@@ -336,7 +336,7 @@ func (s *Server) disableClient(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.site.Store.DisableClient(v.ctx, c.ID); err != nil {
+	if _, err := s.site.Store.DisableClient(v.ctx, c.ID, v.guard()); err != nil {
 		return err
 	}
 	return v.finish(views.DoneClientDisabled, below(clientsPath, c.ID))
@@ -348,7 +348,7 @@ func (s *Server) enableClient(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.site.Store.EnableClient(v.ctx, c.ID); err != nil {
+	if _, err := s.site.Store.EnableClient(v.ctx, c.ID, v.guard()); err != nil {
 		return err
 	}
 	return v.finish(views.DoneClientEnabled, below(clientsPath, c.ID))

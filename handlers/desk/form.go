@@ -10,6 +10,7 @@ import (
 
 	"tollhouse/handlers/oauth"
 	"tollhouse/handlers/web"
+	"tollhouse/store"
 	"tollhouse/store/record"
 	"tollhouse/store/secret"
 	"tollhouse/views"
@@ -23,6 +24,12 @@ func (v *visit) onceField() string { return secret.Text(nil) }
 
 // errNoOperator ends a form whose sender has lost the role, or was signed out.
 var errNoOperator = errors.New("no longer an operator")
+
+// guard refuses a change by an operator who loses the role, or is signed out, while it waits for its
+// turn.
+func (v *visit) guard() store.Guard {
+	return store.Guard{Live: v.s.site.Store.OperatorIn(v.session.Token, errNoOperator)}
+}
 
 // readDeskForm reads and checks a form: it belongs to this session, it was not sent
 // before, and the operator re-authenticated recently and is sure of what it takes away.

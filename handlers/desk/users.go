@@ -88,7 +88,7 @@ func (s *Server) createUser(v *visit) error {
 		if account == "" {
 			account = store.DefaultAccount
 		}
-		u, code, err := s.site.Store.CreateUser(v.ctx, store.UserSpec{Username: a.username, Account: account, Code: true, Operator: a.operator})
+		u, code, err := s.site.Store.CreateUser(v.ctx, store.UserSpec{Username: a.username, Account: account, Code: true, Operator: a.operator}, v.guard())
 		if isInvalid(err) || errors.Is(err, record.ErrExists) {
 			a.refused = err
 			return done, v.showNewUser(http.StatusBadRequest, a, v.form.Value("once"))
@@ -161,7 +161,7 @@ func (s *Server) userCode(v *visit) error {
 		return err
 	}
 	return v.makeOnce(func() (done onceDone, err error) {
-		u, code, err := s.site.Store.CreateUserCode(v.ctx, u.Subject(), 0)
+		u, code, err := s.site.Store.CreateUserCode(v.ctx, u.Subject(), 0, v.guard())
 		if errors.Is(err, record.ErrDisabled) {
 			return done, web.NewProblem(http.StatusConflict, "conflict", "The user is disabled. Enable the user first.").Because(err)
 		}
@@ -190,19 +190,19 @@ func (v *visit) changeUser(done views.Done, notSelf bool, change func(id string)
 }
 
 func (s *Server) disableUser(v *visit) error {
-	return v.changeUser(views.DoneUserDisabled, true, func(id string) (store.User, error) { return s.site.Store.DisableUser(v.ctx, id) })
+	return v.changeUser(views.DoneUserDisabled, true, func(id string) (store.User, error) { return s.site.Store.DisableUser(v.ctx, id, v.guard()) })
 }
 
 func (s *Server) enableUser(v *visit) error {
-	return v.changeUser(views.DoneUserEnabled, false, func(id string) (store.User, error) { return s.site.Store.EnableUser(v.ctx, id) })
+	return v.changeUser(views.DoneUserEnabled, false, func(id string) (store.User, error) { return s.site.Store.EnableUser(v.ctx, id, v.guard()) })
 }
 
 func (s *Server) promoteUser(v *visit) error {
-	return v.changeUser(views.DoneUserPromoted, false, func(id string) (store.User, error) { return s.site.Store.PromoteUser(v.ctx, id) })
+	return v.changeUser(views.DoneUserPromoted, false, func(id string) (store.User, error) { return s.site.Store.PromoteUser(v.ctx, id, v.guard()) })
 }
 
 func (s *Server) demoteUser(v *visit) error {
-	return v.changeUser(views.DoneUserDemoted, true, func(id string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, id) })
+	return v.changeUser(views.DoneUserDemoted, true, func(id string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, id, v.guard()) })
 }
 
 // signOutUser is POST /desk/users/:id/sign-out. Tokens stay valid.
@@ -211,7 +211,11 @@ func (s *Server) signOutUser(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.site.Store.DeleteSessions(v.ctx, web.By(v.ctx), u); err != nil {
+	guards := []store.Guard{v.guard()}
+	if v.isSelf(u) { // the first step ends the session
+		guards = nil
+	}
+	if _, err := s.site.Store.DeleteSessions(v.ctx, web.By(v.ctx), u, guards...); err != nil {
 		return err
 	}
 	if v.isSelf(u) {

@@ -53,7 +53,11 @@ func (v *visit) listedWebhook(e webhook.Endpoint) views.ListedWebhook {
 	}
 }
 
-func (v *visit) webhooksBy() webhook.By { return web.WebhooksBy(v.ctx) }
+func (v *visit) webhooksBy() webhook.By {
+	by := web.WebhooksBy(v.ctx)
+	by.Live = v.guard().Live
+	return by
+}
 
 // webhookOf returns the endpoint in the path.
 func (v *visit) webhookOf() (webhook.Endpoint, error) {

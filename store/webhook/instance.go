@@ -97,6 +97,9 @@ func (w *Webhooks) Resume(ctx context.Context, by By) (Instance, error) {
 func (w *Webhooks) setHeld(ctx context.Context, by By, since time.Time, reason, audit string) (in Instance, err error) {
 	random := w.draw()
 	err = record.UpdateAs(ctx, w.db, kv.Ruling, func(tx kv.Txn) error {
+		if err := by.mustLive(tx); err != nil {
+			return err
+		}
 		if in, err = readInstance(tx); err != nil || in.Held == !since.IsZero() {
 			return err
 		}
