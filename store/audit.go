@@ -41,6 +41,7 @@ type Actor struct {
 type By struct {
 	RequestID string
 	Source    string // the address, or "" on the admin socket
+	Browser   string // that signs in, for its session; lines of the log lack it
 	Actor     Actor
 }
 

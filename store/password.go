@@ -81,9 +81,11 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 	}
 	var u User
 	err = s.revoke(ctx, kv.Ending, c.By, tail, func(tx kv.Txn, n *webhook.Ending) (err error) {
-		if u, err = s.userOfSession(tx, c.Session); err != nil {
+		sn, err := s.liveSession(tx, c.Session)
+		if err != nil {
 			return err
 		}
+		u = sn.User
 		if u.ID != c.User.ID || u.password != c.User.password {
 			return record.ErrDisabled
 		}
@@ -101,7 +103,7 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 		if err := deleteSession(tx, c.Session.Hash()); err != nil {
 			return err
 		}
-		if err := createSession(tx, s.newSession(u, token, now)); err != nil {
+		if err := createSession(tx, s.newSession(u, sn.Browser, token, now)); err != nil {
 			return err
 		}
 		return appendAudit(tx, line, now, tail)
@@ -113,17 +115,17 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 	return token, u, nil
 }
 
-// userOfSession returns the user of a live session, as read in tx. Errors: ErrDisabled
-// if the session is not live.
-func (s *Store) userOfSession(tx kv.Txn, token secret.Token) (User, error) {
+// liveSession returns a live session with its user, as read in tx. Errors: ErrDisabled if it is
+// not live.
+func (s *Store) liveSession(tx kv.Txn, token secret.Token) (Session, error) {
 	sn, err := readSession(tx, token.Hash())
 	if err == nil {
 		sn.User, err = readUser(tx, sn.user)
 	}
 	if errors.Is(err, record.ErrNotFound) || err == nil && !s.isLive(sn) {
-		return User{}, record.ErrDisabled
+		return Session{}, record.ErrDisabled
 	}
-	return sn.User, err
+	return sn, err
 }
 
 // renewPassword rehashes a password just proved right and returns the updated user. A

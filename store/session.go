@@ -19,6 +19,7 @@ type Session struct {
 	AuthenticatedAt time.Time
 	SeenAt          time.Time // exact to a few minutes
 	ExpiresAt       time.Time // at the latest; or SessionIdle after SeenAt, if earlier
+	Browser         string    // that signed in, such as "Firefox on Linux"; "" if it is unknown
 
 	hash      secret.Hash
 	user      secret.ID
@@ -41,7 +42,7 @@ const seenEvery = 5 * time.Minute
 func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Token, reason string) (secret.Token, Session, error) {
 	token := secret.New(s.random, secret.SessionToken)
 	tail, now := secret.NewTail(s.random), s.Now()
-	sn := s.newSession(u, token, now)
+	sn := s.newSession(u, by.Browser, token, now)
 	line := AuditLine{What: AuditLogin, Reason: reason, By: by, UserID: u.Subject(), AccountID: u.Account}
 	signIn := func(tx kv.Txn) error {
 		current, err := readUser(tx, u.ID)
@@ -73,8 +74,8 @@ func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Tok
 	return token, sn, nil
 }
 
-func (s *Store) newSession(u User, token secret.Token, now time.Time) Session {
-	return Session{User: u, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session),
+func (s *Store) newSession(u User, browser string, token secret.Token, now time.Time) Session {
+	return Session{User: u, Browser: browser, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session),
 		hash: token.Hash(), user: u.ID, generation: u.Generation, accountGeneration: u.accountNow.Generation, createdAt: now}
 }
 
@@ -170,13 +171,13 @@ func readSession(r kv.Reader, h secret.Hash) (Session, error) {
 
 func decodeSession(h secret.Hash, v []byte) (Session, error) {
 	d := record.NewDecoder("session", sessionRecord, v)
-	sn := Session{hash: h, user: d.ID(), generation: d.Uint(), createdAt: d.Time(), AuthenticatedAt: d.Time(), SeenAt: d.Time(), ExpiresAt: d.Time(), accountGeneration: d.Uint()}
+	sn := Session{hash: h, user: d.ID(), generation: d.Uint(), createdAt: d.Time(), AuthenticatedAt: d.Time(), SeenAt: d.Time(), ExpiresAt: d.Time(), accountGeneration: d.Uint(), Browser: d.Str()}
 	return sn, d.Done()
 }
 
 func writeSession(tx kv.Txn, sn Session) error {
 	e := record.NewEncoder(sessionRecord).ID(sn.user).Uint(sn.generation).Time(sn.createdAt).Time(sn.AuthenticatedAt).
-		Time(sn.SeenAt).Time(sn.ExpiresAt).Uint(sn.accountGeneration)
+		Time(sn.SeenAt).Time(sn.ExpiresAt).Uint(sn.accountGeneration).Str(sn.Browser)
 	return tx.Set(record.SessionKey(sn.hash), e.B, sn.ExpiresAt)
 }
 

@@ -27,6 +27,7 @@ type AccessProps struct {
 // A Browser is a sign-in of a user.
 type Browser struct {
 	ID, Username string
+	Name         string // such as "Firefox on Linux"; may be empty
 	UserURL      string
 	Here         bool // the operator's own
 	Since, Seen  Moment
@@ -59,14 +60,14 @@ const familyWords = "An authorization begins when a user allows an application o
 
 func browserTable(f Frame, browsers []Browser) deskTable {
 	t := deskTable{Heading: "Browsers signed in", List: "sessions", Do: "revoke", Token: f.FormToken, Empty: blank{Text: "Nobody is signed in. Browser sign-ins are listed here."},
-		Columns: []column{{Label: "User"}, {Label: "Signed in", Say: true}, {Label: "Expires", Say: true}, {Label: "Last seen", Class: "when"}, {Class: "act"}}}
+		Columns: []column{{Label: "User"}, {Label: "Browser", Class: "cut"}, {Label: "Signed in", Say: true}, {Label: "Expires", Say: true}, {Label: "Last seen", Class: "when"}, {Class: "act"}}}
 	for _, b := range browsers {
-		who := deskCell{Text: b.Username, Href: b.UserURL}
+		browser := deskCell{Text: orElse(b.Name, "Unknown browser")}
 		if b.Here {
-			who.Note = "this browser"
+			browser.Note = "this browser"
 		}
 		t.Rows = append(t.Rows, deskRow{Hook: "session", ID: b.ID, Cells: []deskCell{
-			who, {When: b.Since.as(dated)}, {When: b.Ends.as(dated)}, {When: b.Seen},
+			{Text: b.Username, Href: b.UserURL}, browser, {When: b.Since.as(dated)}, {When: b.Ends.as(dated)}, {When: b.Seen},
 			{Act: &deskAct{Action: b.RevokeURL, Label: "Sign out", Of: b.Username}},
 		}})
 	}

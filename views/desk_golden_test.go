@@ -54,7 +54,7 @@ func deskScreens() map[string]templ.Component {
 		{ID: "aud_2", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, AtDesk: true},
 		{ID: "aud_3", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "back-office", Name: name, URL: "/desk/clients/back-office"}},
 	}}
-	browser := views.Browser{ID: "ses_1", Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
+	browser := views.Browser{ID: "ses_1", Name: name, Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
 	event := views.ListedEvent{ID: "evt_1", Type: name, Source: name, URL: "/desk/events/evt_1", Resource: name, ResourceURL: "/desk/events?resource=1", At: when, Current: true, Changed: []string{name, "a", "b", "c", "d"}}
 	events := views.EventList{Events: []views.ListedEvent{event}, Newer: "/desk/events?before=1", Older: "/desk/events?after=1", Tail: "/desk/event-tail?after=1", TailRow: "/desk/events/EVENT"}
 	search := views.EventSearch{

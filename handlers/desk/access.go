@@ -170,7 +170,7 @@ func (v *visit) listedAccess(f store.Family) views.ListedAccess {
 func (v *visit) browsers(sessions []store.Session) (shown []views.Browser) {
 	for _, sn := range sessions {
 		shown = append(shown, views.Browser{
-			ID: sn.Name(), Username: sn.User.Username, UserURL: usersPath + "/" + sn.User.Subject(), Here: sn.Is(v.session.Token),
+			ID: sn.Name(), Name: sn.Browser, Username: sn.User.Username, UserURL: usersPath + "/" + sn.User.Subject(), Here: sn.Is(v.session.Token),
 			Since: web.Moment(sn.AuthenticatedAt, v.now), Seen: web.Moment(sn.SeenAt, v.now), Ends: web.Moment(v.s.site.Store.SessionEnds(sn), v.now),
 			RevokeURL: "/desk/sessions/" + sn.Name() + "/revoke",
 		})

@@ -140,10 +140,10 @@ func (s *Server) shownSignIns(r *http.Request,
 		others, more = others[:signInsShownMax-1], true
 	}
 	now := s.site.Store.Now()
-	shown = append(shown, views.SignIn{Here: true, Since: web.Moment(session.AuthenticatedAt, now),
+	shown = append(shown, views.SignIn{Here: true, Browser: session.Browser, Since: web.Moment(session.AuthenticatedAt, now),
 		Seen: web.Moment(now, now)})
 	for _, sn := range others {
-		shown = append(shown, views.SignIn{Since: web.Moment(sn.AuthenticatedAt, now), Seen: web.Moment(sn.SeenAt, now)})
+		shown = append(shown, views.SignIn{Browser: sn.Browser, Since: web.Moment(sn.AuthenticatedAt, now), Seen: web.Moment(sn.SeenAt, now)})
 	}
 	return shown, more, nil
 }

@@ -224,7 +224,9 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 func (s *Server) SignIn(w http.ResponseWriter, r *http.Request, user store.User,
 	reason string) (*web.BrowserSession, error) {
 	old, _ := s.site.SessionToken(r)
-	token, session, err := s.site.Store.CreateSession(r.Context(), web.By(r.Context()), user, old, reason)
+	by := web.By(r.Context())
+	by.Browser = web.BrowserName(r.UserAgent())
+	token, session, err := s.site.Store.CreateSession(r.Context(), by, user, old, reason)
 	if err != nil {
 		return nil, err
 	}
