@@ -225,7 +225,7 @@ func TestDeskNeverDoes(t *testing.T) {
 	slices.Sort(posts)
 	want := "backups backups/:name/verify clients clients/:id clients/:id/disable clients/:id/enable clients/:id/rotate-secret families/:id/revoke health/check sessions/:id/revoke " +
 		"users users/:id/code users/:id/demote users/:id/disable users/:id/enable users/:id/promote users/:id/sign-out " +
-		"webhook-hold webhook-resume webhooks/:id/disable webhooks/:id/enable webhooks/:id/retry-dead webhooks/:id/retry-parked webhooks/:id/rotate-secret webhooks/:id/skip webhooks/:id/test"
+		"webhook-hold webhook-resume webhooks/:id/disable webhooks/:id/enable webhooks/:id/retry webhooks/:id/retry-dead webhooks/:id/retry-parked webhooks/:id/rotate-secret webhooks/:id/skip webhooks/:id/test"
 	if got := strings.Join(posts, " "); got != want {
 		t.Errorf("the desk changes\n%s\nwant\n%s", got, want)
 	}
@@ -621,12 +621,13 @@ func TestDeskHealth(t *testing.T) {
 	}
 }
 
+// TestDeskSettings: what was set comes first, and each part keeps its order.
 func TestDeskSettings(t *testing.T) {
 	_, b := deskHouse(t, func(c *handlers.Config) {
-		c.Settings = []admin.Setting{{Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}, {Name: "data", From: "default"}}
+		c.Settings = []admin.Setting{{Name: "code-ttl", Value: "1m", From: "default"}, {Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}, {Name: "data", From: "default"}, {Name: "desk", From: "variable"}}
 	})
 	page := b.get(t, "/desk/settings")
-	if got := rows(t, page, "data-setting"); !slices.Equal(got, []string{"listen", "data"}) {
+	if got := rows(t, page, "data-setting"); !slices.Equal(got, []string{"listen", "desk", "code-ttl", "data"}) {
 		t.Errorf("rows = %v", got)
 	}
 	if text := words(t, page); !strings.Contains(text, "Settings change with flags and a restart.") || !strings.Contains(text, "listen 127.0.0.1:8080 flag TOLLHOUSE_LISTEN") {

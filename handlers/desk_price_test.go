@@ -19,7 +19,7 @@ import (
 // asksNot are the desk's forms that take nothing from anybody.
 var asksNot = []string{
 	"/desk/clients", "/desk/clients/:id/enable", "/desk/users", "/desk/users/:id/enable", "/desk/users/:id/promote",
-	"/desk/webhooks/:id/retry-parked", "/desk/webhooks/:id/retry-dead", "/desk/webhooks/:id/test", "/desk/webhook-resume",
+	"/desk/webhooks/:id/retry", "/desk/webhooks/:id/retry-parked", "/desk/webhooks/:id/retry-dead", "/desk/webhooks/:id/test", "/desk/webhook-resume",
 	"/desk/backups", "/desk/backups/:name/verify", "/desk/health/check",
 }
 

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,37 @@ func (h *house) endpoint(t testing.TB, url string) webhook.Endpoint {
 	e, _, err := h.Webhooks.Create(t.Context(), webhook.System, h.account, webhook.Settings{URL: url, Types: []string{"*.created", "*.updated"}, Description: "Larkspur <b>"})
 	must.Do(t, err)
 	return e
+}
+
+// TestDeskSendsADeliveryAgain: one event of the list is sent again, and no other.
+//
+// Promise (Webhooks): the desk sends one delivery again
+func TestDeskSendsADeliveryAgain(t *testing.T) {
+	h, b := deskHouse(t)
+	e := h.endpoint(t, "https://hooks.larkspurtea.example/1")
+	h.recordMix(t, h.account, 10)
+	delivered, _ := handlers.BlockWebhook(t, h.Store, e.ID)
+	page := "/desk/webhooks/" + e.ID
+	a := b.get(t, page)
+	if text := words(t, a); !strings.Contains(text, "failing since ") || !strings.Contains(text, " ms ") {
+		t.Errorf("the page does not say since when, and how long an attempt took: %s", text)
+	}
+	_, fields := deskForm(t, a, "retry")
+	wantStatus(t, b.post(t, page+"/retry", with(fields, "event", delivered)), http.StatusSeeOther)
+	states := func() (retrying []string) {
+		list, _, err := h.Webhooks.Deliveries(t.Context(), webhook.System, e.ID, webhook.Filter{Limit: 50})
+		must.Do(t, err)
+		for _, d := range list {
+			if d.State != webhook.Delivered {
+				retrying = append(retrying, d.Event)
+			}
+		}
+		return retrying
+	}
+	if got := states(); !slices.Contains(got, delivered) || len(got) != 2 {
+		t.Errorf("to be sent are %v, want the one that was delivered and the one that blocks", got)
+	}
+	wantStatus(t, b.post(t, page+"/retry", with(fields, "event", "evt_nothing")), http.StatusNotFound)
 }
 
 // Promise (Webhooks): the desk's page; metrics

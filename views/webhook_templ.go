@@ -50,7 +50,9 @@ type Delivery struct {
 	Status      int    // of the answer; 0 for none
 	Error       string // why there was none
 	Body        string // of the answer
+	MS          int64  // that the last attempt took
 	Tried       Moment // last
+	SendURL     string // where the form that sends it again is posted
 }
 
 // A SentTest is what came of a test of an endpoint.
@@ -160,7 +162,8 @@ var deliveryStates = map[string]string{
 
 func (p WebhookProps) deliveries() deskTable {
 	t := deskTable{Heading: "Latest deliveries", List: "deliveries", Older: p.Older, Empty: blank{Text: "Nothing was delivered yet."},
-		Columns: []column{{Label: "Last attempt", Class: "when"}, {Label: "Event", Head: true}, {Label: "State"}, {Label: "Answer", Say: true}, {Label: "Attempts", Class: "number", Say: true}}}
+		Columns: []column{{Label: "Last attempt", Class: "when"}, {Label: "Event", Head: true}, {Label: "State"}, {Label: "Answer", Say: true}, {Label: "Attempts", Class: "number", Say: true}, {Label: "Took", Class: "number", Say: true}, {Class: "act"}}}
+	t.Do, t.Token = "retry", p.FormToken
 	for _, d := range p.Deliveries {
 		answer := orElse(d.Error, "–")
 		if d.Status != 0 {
@@ -168,7 +171,8 @@ func (p WebhookProps) deliveries() deskTable {
 		}
 		t.Rows = append(t.Rows, deskRow{Hook: "delivery", ID: d.Event, State: d.State, Cells: []deskCell{
 			whenOr(d.Tried.as(clock), "–"), {Text: d.Type, Href: d.URL, Note: d.Event}, {Text: d.State, State: deliveryStates[d.State]},
-			{Text: answer, Note: d.Body}, {Text: strconv.Itoa(d.Attempts)},
+			{Text: answer, Note: d.Body}, {Text: strconv.Itoa(d.Attempts)}, {Text: fmt.Sprintf("%d ms", d.MS)},
+			{Act: &deskAct{Action: d.SendURL, Label: "Send again", Of: d.Type, Name: "event", Value: d.Event}},
 		}})
 	}
 	return t

@@ -29,6 +29,7 @@ type ListedWebhook struct {
 	Origin          string // of the address that events are sent to
 	Account         string
 	Health          string // idle, ok, failing, held or disabled
+	Since           Moment // it fails; never if it does not
 	Why             string // it is disabled: see disabledWords
 	Behind          bool   // events wait
 	DeliveredTo     Moment // the last event
@@ -47,6 +48,9 @@ func (w ListedWebhook) health() deskCell {
 		c.State = stateOK
 	case "failing":
 		c.State = stateProblem
+		if !w.Since.isNever() {
+			c.Text += " since " + w.Since.as(clock).words()
+		}
 	case "disabled":
 		c.Text += ": " + disabledWords[w.Why]
 	}

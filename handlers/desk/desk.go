@@ -163,6 +163,7 @@ func (s *Server) routes() http.Handler {
 	r.deed("/desk/webhooks/:id/enable", priceOfWebhookEnable, s.enableWebhook)
 	r.deed("/desk/webhooks/:id/disable", priceOfWebhookDisable, s.disableWebhook)
 	r.deed("/desk/webhooks/:id/skip", priceOfSkip, s.skipWebhook)
+	r.post("/desk/webhooks/:id/retry", s.sendAgain)
 	r.post("/desk/webhooks/:id/retry-parked", s.retryParked)
 	r.post("/desk/webhooks/:id/retry-dead", s.retryDead)
 	r.post("/desk/webhooks/:id/test", s.testWebhook)

@@ -86,7 +86,17 @@ func (s *Server) check(v *visit) error {
 // settings is GET /desk/settings.
 func (s *Server) settings(v *visit) error {
 	p := views.SettingsProps{Frame: v.frame()}
-	for _, setting := range s.admin.Settings {
+	settings := slices.Clone(s.admin.Settings)
+	slices.SortStableFunc(settings, func(a, b admin.Setting) int { // what was set first
+		isDefault := func(s admin.Setting) int {
+			if s.From == "default" {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Compare(isDefault(a), isDefault(b))
+	})
+	for _, setting := range settings {
 		p.Settings = append(p.Settings, views.Setting{Name: setting.Name, Value: setting.Value, From: setting.From, Variable: setting.Variable})
 	}
 	v.draw(http.StatusOK, views.Settings(p))

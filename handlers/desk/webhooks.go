@@ -49,7 +49,7 @@ func (s *Server) webhooks(v *visit) error {
 func (v *visit) listedWebhook(e webhook.Endpoint) views.ListedWebhook {
 	return views.ListedWebhook{
 		ID: e.ID, Description: e.Description, URL: below(deskWebhooksPath, e.ID), Origin: target.Origin(e.URL), Account: e.Account,
-		Health: string(e.Health()), Why: string(e.Why().Reason), Behind: e.Behind, DeliveredTo: web.Moment(e.Cursor.Time(), v.now), Parked: e.Parked, Dead: e.Dead,
+		Health: string(e.Health()), Since: v.momentOrNever(e.Trouble.Since), Why: string(e.Why().Reason), Behind: e.Behind, DeliveredTo: web.Moment(e.Cursor.Time(), v.now), Parked: e.Parked, Dead: e.Dead,
 	}
 }
 
@@ -105,7 +105,7 @@ func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error 
 		}
 		p.Deliveries = append(p.Deliveries, views.Delivery{
 			Event: d.Event, Type: d.Type, URL: link, State: string(d.State),
-			Attempts: d.Attempts, Status: d.Status, Error: d.Error, Body: d.Body, Tried: v.momentOrNever(d.LastAt),
+			MS: d.Took.Milliseconds(), SendURL: p.Webhook.URL + "/retry", Attempts: d.Attempts, Status: d.Status, Error: d.Error, Body: d.Body, Tried: v.momentOrNever(d.LastAt),
 		})
 	}
 	if more {
@@ -173,6 +173,17 @@ func (s *Server) retryDead(v *visit) error { return v.retryAll(webhook.Dead) }
 func (v *visit) retryAll(state webhook.State) error {
 	return v.changeWebhook(views.DoneWebhookRetried, func(id string) error {
 		_, err := v.s.site.Store.Webhooks.Retry(v.ctx, v.webhooksBy(), id, webhook.Retry{State: state})
+		return err
+	})
+}
+
+// sendAgain is POST /desk/webhooks/:id/retry: one event is sent now.
+func (s *Server) sendAgain(v *visit) error {
+	return v.changeWebhook(views.DoneWebhookRetried, func(id string) error {
+		_, err := s.site.Store.Webhooks.Retry(v.ctx, v.webhooksBy(), id, webhook.Retry{Events: []string{v.form.Value("event")}})
+		if errors.Is(err, record.ErrNotFound) {
+			return web.NewProblem(http.StatusNotFound, "not_found", "There is no such event in this account.").Because(err)
+		}
 		return err
 	})
 }
