@@ -47,8 +47,8 @@ func (r *release) packageInfo(p platform, format, binary string) (*nfpm.Info, er
 		Name: "tollhouse", Arch: p.arch, Version: r.version, Section: "net", Priority: "optional", MTime: r.date, DisableGlobbing: true,
 		Maintainer: r.project.maintainer, Homepage: r.project.homepage(), License: "Apache-2.0",
 		Description: "OAuth 2.0 tokens and the events of a payments platform\n" +
-			"An OAuth 2.0 issuer with its own sign-in and consent pages, an events API, webhooks\n" +
-			"and an embedded store, in one program.",
+			"An OAuth 2.0 issuer with its own sign-in and consent pages, an events\n" +
+			"API, webhooks and an embedded store, in one program.",
 		Overridables: nfpm.Overridables{
 			Contents: contents,
 			Scripts:  nfpm.Scripts{PreInstall: script("preinst"), PostInstall: script("postinst"), PreRemove: script("prerm"), PostRemove: script("postrm")},
