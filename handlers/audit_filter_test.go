@@ -163,7 +163,7 @@ func TestAuditSaysWhoDidItAndToWhat(t *testing.T) {
 			cells = append(cells, strings.TrimSpace(textOf(n)))
 		}
 	}
-	if want := []string{"olga", "", "Former back office (deleted)", "Back office"}; !slices.Equal(cells, want) {
+	if want := []string{"olga", "command line", "Former back office (deleted)", "Back office"}; !slices.Equal(cells, want) {
 		t.Errorf("the desk shows that mara was changed by %q, want %q", cells, want)
 	}
 }

@@ -189,7 +189,7 @@ func TestDeskEvent(t *testing.T) {
 		}
 	}
 	api := h.get(t, apiPath+"/"+ids[0], header("Authorization", "Bearer "+token))
-	if raw := b.get(t, linkOn(t, page, "Raw JSON")); raw.body != api.body || raw.Header.Get("Content-Type") != "application/json" {
+	if raw := b.get(t, linkMarked(t, page, "data-raw")); raw.body != api.body || raw.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("the raw event is %s, want %s", raw.body, api.body)
 	}
 	for _, path := range []string{"/desk/events/evt_00000000000000000000000000", "/desk/events/" + ids[0] + "?account=acct_other", "/desk/events/" + ids[0] + "/raw?account=acct_other"} {
@@ -210,7 +210,7 @@ func TestDeskEvent(t *testing.T) {
 	}
 	for _, id := range []string{"plan_2", ids[0], "plan 1"} {
 		none := b.get(t, "/desk/resources?kind=plan&resource="+url.QueryEscape(id))
-		if text := words(t, none); none.StatusCode != http.StatusOK || !strings.Contains(text, "Nothing matches.") || len(rows(t, none, "data-resource")) != 0 {
+		if text := words(t, none); none.StatusCode != http.StatusOK || !strings.Contains(text, "No resource matches") || len(rows(t, none, "data-resource")) != 0 {
 			t.Errorf("a search for %s answers %d %s", id, none.StatusCode, text)
 		}
 	}

@@ -92,6 +92,17 @@ func marked(t testing.TB, page answer, name string) string {
 	return ""
 }
 
+// linkMarked returns where the first link with an attribute leads.
+func linkMarked(t testing.TB, page answer, name string) string {
+	t.Helper()
+	for n := range parsePage(t, page).Descendants() {
+		if n.Data == "a" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name }) {
+			return attribute(n, "href")
+		}
+	}
+	return ""
+}
+
 // rows returns the values of an attribute of table rows, in order.
 func rows(t testing.TB, page answer, name string) (ids []string) {
 	t.Helper()

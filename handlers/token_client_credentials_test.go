@@ -218,7 +218,7 @@ func TestClientCredentialsSeen(t *testing.T) {
 		t.Errorf("audit = %+v, want the grant without a user", lines)
 	}
 	page := desk.get(t, "/desk/access").body
-	if !strings.Contains(page, "Night job") || !strings.Contains(page, "the client itself (account acct_job)") || strings.Contains(page, `/desk/users/"`) {
+	if !strings.Contains(page, "Night job") || !strings.Contains(page, "acct_job (the client itself)") || strings.Contains(page, `/desk/users/"`) {
 		t.Errorf("the desk's Access does not list it: %s", page)
 	}
 	if page := desk.get(t, "/account").body; strings.Contains(page, "Night job") {

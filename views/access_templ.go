@@ -10,7 +10,6 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // AccessProps describes the page of who is signed in, and of what acts for whom.
@@ -37,9 +36,8 @@ type Browser struct {
 
 // An AccessList is what clients may do for whom.
 type AccessList struct {
-	Rows    []ListedAccess
-	Counted bool   // a row stands for all families of a client and user
-	Older   string // address of the next page, or of the whole list; may be empty
+	Rows  []ListedAccess
+	Older string // address of the next page, or of the whole list; may be empty
 }
 
 // ListedAccess is what a client may do for a user, or for itself.
@@ -56,15 +54,15 @@ type ListedAccess struct {
 }
 
 // familyWords explain what the lists of access count.
-const familyWords = "An authorization begins when a user allows an application or signs in with a password through it, or when a client acts for itself. All tokens that descend from one authorization form a family, which is revoked as a whole."
+const familyWords = "All tokens that descend from one authorization form a family, which is revoked as a whole."
 
 func browserTable(f Frame, browsers []Browser) deskTable {
-	t := deskTable{Heading: "Browsers signed in", List: "sessions", Do: "revoke", Token: f.FormToken, Empty: blank{Text: "Nobody is signed in. Browser sign-ins are listed here."},
-		Columns: []column{{Label: "User"}, {Label: "Browser", Class: "cut"}, {Label: "Signed in", Say: true}, {Label: "Expires", Say: true}, {Label: "Last seen", Class: "when"}, {Class: "act"}}}
+	t := deskTable{Heading: "Browsers", List: "sessions", Do: "revoke", Token: f.FormToken, Empty: blank{Text: "Nobody is signed in. Browser sign-ins are listed here."},
+		Columns: []column{{Label: "User"}, {Label: "Browser"}, {Label: "Signed in", Say: true}, {Label: "Expires", Say: true}, {Label: "Last seen", Class: "when"}, {Class: "act"}}}
 	for _, b := range browsers {
 		browser := deskCell{Text: orElse(b.Name, "Unknown browser")}
 		if b.Here {
-			browser.Note = "this browser"
+			browser = deskCell{Drawn: thisBrowser(browser.Text)}
 		}
 		t.Rows = append(t.Rows, deskRow{Hook: "session", ID: b.ID, Cells: []deskCell{
 			{Text: b.Username, Href: b.UserURL}, browser, {When: b.Since.as(dated)}, {When: b.Ends.as(dated)}, {When: b.Seen},
@@ -74,40 +72,80 @@ func browserTable(f Frame, browsers []Browser) deskTable {
 	return t
 }
 
+// thisBrowser marks the operator's own browser.
+func thisBrowser(name string) templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var1 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var1 == nil {
+			templ_7745c5c3_Var1 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		var templ_7745c5c3_Var2 string
+		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(visible(name))
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `access.templ`, Line: 70, Col: 16}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " <span class=\"badge\">this browser</span>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
 func (l AccessList) table(f Frame) deskTable {
 	t := deskTable{Heading: "Applications with access", List: "families", Do: "revoke", Token: f.FormToken, Older: l.Older, Empty: blank{Text: "No application has access. Applications that users allow are listed here."},
 		Columns: []column{{Label: "Client"}, {Label: "User", Class: "cut"}, {Label: "Scopes"}, {Label: "Since", Say: true}, {Label: "Last used", Class: "when"}, {Class: "act"}}}
-	if l.Counted {
-		t.Columns = slices.Insert(t.Columns, 3, column{Label: "Families", Say: true})
+	counts := slices.ContainsFunc(l.Rows, func(a ListedAccess) bool { return a.Families > 1 })
+	if counts {
+		t.Columns = slices.Insert(t.Columns, 3, column{Label: "Families", Class: "number", Say: true})
 	}
 	for _, a := range l.Rows {
 		who, of := deskCell{Text: a.Username, Href: a.UserURL}, a.Client+" for "+a.Username
 		if a.UserURL == "" {
 			account := orElse(a.Account, "any")
-			who, of = deskCell{Text: "the client itself (account " + account + ")"}, a.Client+" for "+account
+			who, of = deskCell{Text: account + " (the client itself)"}, a.Client+" for "+account
 		}
 		revoke := &deskAct{Action: a.RevokeURL, Label: "Revoke", Of: of}
-		cells := []deskCell{{Text: a.Client, Href: a.ClientURL}, who, {Text: strings.Join(a.Scopes, ", ")}}
-		if l.Counted {
-			count := deskCell{Text: fmt.Sprint(a.Families)}
+		cells := []deskCell{{Text: a.Client, Href: a.ClientURL}, who, {Text: scopesShown(a.Scopes)}}
+		if counts {
+			var count deskCell
 			if a.Families > 1 {
-				count.Text, count.Href = count.Text+", show each", a.FamiliesURL
+				count.Text, count.Href = fmt.Sprintf("%d, show each", a.Families), a.FamiliesURL
 				revoke.Label, revoke.Name, revoke.Value = "Revoke all", "all", "true"
 			}
 			cells = append(cells, count)
 		}
-		t.Rows = append(t.Rows, deskRow{Hook: "family", ID: a.ID, Cells: append(cells, deskCell{When: a.Since.as(dated)}, whenOr(a.Used, "never"), deskCell{Act: revoke})})
+		t.Rows = append(t.Rows, deskRow{Hook: "family", ID: a.ID, Cells: append(cells, deskCell{When: a.Since.as(dated)}, whenOr(a.Used, "never used"), deskCell{Act: revoke})})
 	}
 	return t
 }
 
 func (p AccessProps) filter() filter {
 	return filter{Action: p.URL, Clear: p.URL, First: []deskField{
-		{Name: "user", Label: "User", Value: p.User}, {Name: "client", Label: "Client, by name or id", Value: p.Client},
+		{Name: "user", Label: "User", Value: p.User}, {Name: "client", Label: "Client name or ID", Value: p.Client},
 	}}
 }
 
-// filtered adds to a list what a filtered one says when it is empty.
+// filtered adds to a list what it says when it is empty.
 func (p AccessProps) filtered(t deskTable) deskTable {
 	if p.User+p.Client != "" {
 		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: p.URL}}
@@ -148,12 +186,12 @@ func Access(p AccessProps) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var1 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var1 == nil {
-			templ_7745c5c3_Var1 = templ.NopComponent
+		templ_7745c5c3_Var3 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var3 == nil {
+			templ_7745c5c3_Var3 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var2 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var4 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 			if !templ_7745c5c3_IsBuffer {
@@ -169,7 +207,15 @@ func Access(p AccessProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = list(p.Page, p.access()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -179,17 +225,9 @@ func Access(p AccessProps) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = list(p.Page, p.access()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "access", title: "Access"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "access", title: "Access"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

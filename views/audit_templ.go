@@ -26,6 +26,7 @@ type AuditProps struct {
 type AuditList struct {
 	Lines    []AuditLine
 	Filtered bool   // not every line
+	Newest   Moment // of all lines; only of a filtered list without lines
 	Short    bool   // the search stopped before the list was full
 	Older    string // address of the next page, or of the whole list; may be empty
 	URL      string // of the list without a filter
@@ -50,31 +51,35 @@ type Named struct {
 	URL      string
 }
 
-var auditWords = []struct{ what, words string }{
-	{"login", "Sign-in"}, {"login_refused", "Sign-in refused"}, {"password_changed", "Password changed"}, {"grant", "Tokens issued"}, {"denied", "Access denied by the user"},
-	{"refused", "Client, code or token refused"}, {"revoke", "Access ended"}, {"refresh_reuse", "Refresh token used again"},
-	{"code_replay", "Code used again"}, {"throttle", "Throttled"}, {"admin", "Change"},
-	{"webhook", "Webhook endpoint"},
+// auditWords are the kinds in words. What failed deserves a look, and what only a thief or a
+// broken client does is a problem.
+var auditWords = []struct{ what, words, state string }{
+	{"login", "Signed in", ""}, {"login_refused", "Sign-in refused", stateWarning}, {"password_changed", "Password changed", ""},
+	{"grant", "Tokens issued", ""}, {"denied", "Access denied by the user", ""}, {"refused", "Client, code or token refused", stateWarning},
+	{"revoke", "Access ended", ""}, {"refresh_reuse", "Refresh token used again", stateProblem}, {"code_replay", "Code used again", stateProblem},
+	{"throttle", "Throttled", stateWarning}, {"admin", "Changed", ""}, {"webhook", "Webhook endpoint", ""},
 }
 
-func auditWord(what string) string {
+// auditWord is a kind in words, and its state for a badge.
+func auditWord(what string) (words, state string) {
 	for _, w := range auditWords {
 		if w.what == what {
-			return w.words
+			return w.words, w.state
 		}
 	}
-	return what
+	return what, ""
 }
 
+// why is the reason, without what the kind says already.
 func (l AuditLine) why() string {
-	if l.Times == 0 {
-		return l.Reason
+	reason := l.Reason
+	if l.What == "webhook" {
+		reason = strings.TrimPrefix(reason, "webhook endpoint ")
 	}
-	return fmt.Sprintf("%s (%s)", l.Reason, countOf(l.Times, "time"))
-}
-
-func (l AuditLine) what() deskCell {
-	return deskCell{Text: auditWord(l.What), TextCol: "what", Note: l.why(), NoteCol: "reason"}
+	if l.Times == 0 {
+		return reason
+	}
+	return fmt.Sprintf("%s (%s)", reason, countOf(l.Times, "time"))
 }
 
 // about is what the line is about: reason, user, client, source, and who did it.
@@ -103,32 +108,55 @@ func (n Named) cell(col string) deskCell {
 	return deskCell{Col: col, Text: n.Name, Href: n.URL}
 }
 
-// actor is the cell of who did it. The name of an operator has a hook of its own.
+// actor is the cell of who did it. The name of an operator has a hook of its own. What nobody
+// did came over the admin socket, or the server did it by itself.
 func (l AuditLine) actor() deskCell {
 	c := l.Actor.cell("actor")
-	if l.AtDesk {
+	switch {
+	case l.AtDesk:
 		c.TextCol = "operator"
+	case l.Actor.ID != "" || l.Source != "":
+	case l.RequestID != "":
+		c.Text = "command line"
+	case l.What == "webhook":
+		c.Text = "server"
 	}
 	return c
 }
 
+func (l AuditLine) what() deskCell {
+	words, state := auditWord(l.What)
+	return deskCell{Text: words, State: state, TextCol: "what", Note: l.why(), NoteCol: "reason"}
+}
+
 func (l AuditList) table() deskTable {
-	t := deskTable{Label: "Audit entries", List: "audit", Older: l.Older, Empty: blank{Text: "No entries yet."},
-		Columns: []column{{Label: "When", Class: "when"}, {Label: "What", Head: true}, {Label: "By"}, {Label: "User"}, {Label: "Client"}, {Label: "Source"}, {Label: "Request", Class: "cut"}}}
+	t := deskTable{Label: "Audit log", List: "audit", Older: l.Older, Empty: l.none(),
+		Columns: []column{{Label: "When", Class: "when"}, {Label: "What", Head: true}, {Label: "User"}, {Label: "Client"}, {Label: "By"}, {Label: "Source"}, {Label: "Request", Class: "cut"}}}
 	for _, line := range l.Lines {
 		t.Rows = append(t.Rows, deskRow{Hook: "audit", ID: line.ID, Cells: []deskCell{
-			{When: line.At.as(clock)}, line.what(),
-			line.actor(), line.User.cell("user"), line.Client.cell("client"),
+			{When: line.At.as(clock)}, line.what(), line.User.cell("user"), line.Client.cell("client"), line.actor(),
 			{Text: line.Source, Col: "source"}, {Text: line.RequestID, Code: true},
 		}})
 	}
-	if l.Filtered {
-		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: l.URL}}
-	}
 	if l.Short {
-		t.Next = "Search older entries"
+		t.Next = "Search further back"
 	}
 	return t
+}
+
+// none is what the list says without lines.
+func (l AuditList) none() blank {
+	if !l.Filtered {
+		return blank{Title: "No entries yet", Text: "Sign-ins, tokens, refusals and changes are recorded here."}
+	}
+	b := blank{Title: "No entries match", Link: Link{Label: "Clear filters", Href: l.URL}}
+	if !l.Newest.isNever() {
+		b.Text = "The newest entry is " + age(l.Newest) + " old."
+	}
+	if l.Short {
+		b.Text = "Older entries were not searched yet."
+	}
+	return b
 }
 
 func (p AuditProps) filter() filter {
@@ -141,7 +169,7 @@ func (p AuditProps) filter() filter {
 		{Name: "user", Label: "User", Value: p.User}, {Name: "client", Label: "Client", Value: p.Client},
 	}, More: []deskField{
 		{Name: "operator", Label: "Operator", Value: p.Operator},
-		{Name: "source", Label: "Source", Value: p.Source}, {Name: "from", Label: "From", Value: p.From}, {Name: "to", Label: "To", Value: p.To},
+		{Name: "source", Label: "Source address or network", Value: p.Source}, {Name: "from", Label: "From", Value: p.From, Placeholder: "2026-03-09 14:30 or 2h"}, {Name: "to", Label: "To", Value: p.To},
 	}}
 }
 

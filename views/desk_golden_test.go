@@ -45,7 +45,7 @@ func deskScreens() map[string]templ.Component {
 	refused := form
 	refused.Refusal = views.Refusal{"name": name}
 	user := views.ListedUser{ID: "usr_1", Username: name, URL: "/desk/users/usr_1", Account: name, Operator: true, SignedIn: when}
-	access := views.AccessList{Counted: true, Older: "/desk/access?after=1", Rows: []views.ListedAccess{
+	access := views.AccessList{Older: "/desk/access?after=1", Rows: []views.ListedAccess{
 		{ID: "fam_1", Client: name, ClientURL: "/desk/clients/demo", Username: name, UserURL: "/desk/users/usr_1", Scopes: []string{"events:read"}, Since: when, Families: 2, FamiliesURL: "/desk/access?client=demo", RevokeURL: "/desk/families/fam_1/revoke"},
 		{ID: "fam_2", Client: name, ClientURL: "/desk/clients/demo", Account: name, Since: when, Used: when, Families: 1, RevokeURL: "/desk/families/fam_2/revoke"},
 	}}
@@ -56,10 +56,11 @@ func deskScreens() map[string]templ.Component {
 	}}
 	browser := views.Browser{ID: "ses_1", Name: name, Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
 	event := views.ListedEvent{ID: "evt_1", Type: name, Source: name, URL: "/desk/events/evt_1", Resource: name, ResourceURL: "/desk/events?resource=1", At: when, Current: true, Changed: []string{name, "a", "b", "c", "d"}}
-	events := views.EventList{Events: []views.ListedEvent{event}, Newer: "/desk/events?before=1", Older: "/desk/events?after=1", Tail: "/desk/event-tail?after=1", TailRow: "/desk/events/EVENT"}
+	events := views.EventList{Events: []views.ListedEvent{event}, Newer: "/desk/events?before=1", Older: "/desk/events?after=1", Tail: "/desk/event-tail?after=1", TailRow: "/desk/events/EVENT", TailResource: "/desk/events?resource=RESOURCE"}
 	search := views.EventSearch{
 		URL: "/desk/events", ClearURL: "/desk/events", JSONURL: "/desk/event-list", Accounts: []views.Choice{{Value: name, Label: name, Chosen: true}}, Types: []string{name},
-		Type: name, Resource: name, From: name, Further: []views.Detail{{Label: "limit", Value: "5"}},
+		Kinds: []views.KindChoice{{URL: "/desk/events", Current: true}, {Kind: "customer", URL: "/desk/events?type=customer.*"}, {Kind: name, URL: "/desk/events?type=x"}},
+		Type:  name, Resource: name, From: name, Further: []views.Detail{{Label: "limit", Value: "5"}},
 	}
 	hook := views.ListedWebhook{ID: "wep_1", Description: name, URL: "/desk/webhooks/wep_1", Origin: name, Account: name, Health: "disabled", Why: "gone", Behind: true, DeliveredTo: when, Parked: 1, Dead: 2}
 	starts := []time.Time{goldenNow.Add(-2 * time.Hour), goldenNow.Add(-time.Hour)}
@@ -75,15 +76,15 @@ func deskScreens() map[string]templ.Component {
 			Ranges:  []views.RangeChoice{{Range: "24h", URL: "/desk", Current: true}, {Range: "7d", URL: "/desk?range=7d"}},
 			Busiest: []views.BusyAccount{{Name: name, URL: "/desk", Events: 3}, {Name: name, URL: "/desk", Events: 1}},
 		}),
-		"events":      views.Events(views.EventsProps{Frame: frame, Search: search, AccountName: name, Curl: name, List: events}),
-		"events-none": views.Events(views.EventsProps{Frame: frame, AccountName: name, List: views.EventList{Filtered: true, ClearURL: "/desk/events"}}),
+		"events":      views.Events(views.EventsProps{Frame: frame, Search: search, Curl: name, List: events}),
+		"events-none": views.Events(views.EventsProps{Frame: frame, List: views.EventList{Newest: when, Unseen: []views.UnseenType{{Type: name, Nearest: name}}, ClearURL: "/desk/events"}}),
 		"event": views.Event(views.EventProps{
-			Frame: frame, AllURL: "/desk/events", List: events, Event: event, Members: []views.Detail{{Label: "id", Value: name}, {Label: name, Value: name}}, Compared: true, Snapshot: name + "\n" + name, MemberCount: 1,
+			Frame: frame, Search: search, AllURL: "/desk/events", List: events, Event: event, Members: []views.Detail{{Label: "owner", Value: name}, {Label: name, Value: name}}, Compared: true, Snapshot: name + "\n" + name, MemberCount: 1,
 			Changes: []views.Change{{Member: name, Before: name, After: name}, {Member: "a.new", After: name, New: true}, {Member: "a.gone", Before: name, Gone: true}},
 			Curl:    name, RawURL: "/desk/events/evt_1/raw", Earlier: "/desk/events/evt_0",
 		}),
 		"resources":     views.Resources(views.ResourcesProps{Frame: frame, URL: "/desk/resources", Kinds: []string{name}, Kind: name, Resources: []views.ListedResource{{ID: name, Name: name, URL: "/desk/resources/x/1", Changed: when}}, Older: "/desk/resources?after=1"}),
-		"resource":      views.Resource(views.ResourceProps{Frame: frame, Kind: name, ID: name, Name: name, ETag: name, Members: []views.Detail{{Label: name, Value: name}}, List: events, EventsURL: "/desk/events", Curl: name}),
+		"resource":      views.Resource(views.ResourceProps{Frame: frame, Kind: name, ID: name, Name: name, ETag: name, Members: []views.Detail{{Label: name, Value: name}}, List: events, EventsURL: "/desk/events", ListURL: "/desk/resources?kind=customer", Curl: name}),
 		"clients":       views.Clients(views.ClientsProps{Frame: frame, Clients: []views.ListedClient{client, {ID: "p", Name: name, Public: true}}, NewURL: "/desk/new-client", Older: "/desk/clients?after=demo"}),
 		"client":        views.Client(views.ClientProps{Frame: frame, Client: client, Created: when, Secrets: 2, SecretMade: when, Now: form, Form: refused, Lost: views.Lost{Authorizations: 3, Users: 2, Webhooks: 1}, Access: access, Audit: audit, Once: "ONCE", Curl: name, DeleteCommand: name}),
 		"new-client":    views.NewClient(views.NewClientProps{Frame: frame, Form: form, URL: "/desk/clients", Once: "ONCE"}),

@@ -15,12 +15,11 @@ import (
 // EventsProps describes the page that searches the events of an account.
 type EventsProps struct {
 	Frame
-	Search      EventSearch
-	AccountName string
-	Refused     string // why the search was refused, in the words of the API; may be empty
-	Curl        string // the same search of the API; empty if no customer was found
-	Customers   *FoundCustomers
-	List        EventList
+	Search    EventSearch
+	Refused   string // why the search was refused, in the words of the API; may be empty
+	Curl      string // the same search of the API; empty if no customer was found
+	Customers *FoundCustomers
+	List      EventList
 }
 
 // FoundCustomers are the customers whose events a search by name lists.
@@ -39,7 +38,7 @@ type FoundCustomer struct {
 
 func (f FoundCustomers) table() deskTable {
 	t := deskTable{List: "customers", Heading: "Customers", Columns: columns("Name", "E-mail", "Customer ID"), Older: f.FurtherURL, Next: "Search further",
-		Empty: blank{Text: "No customer has this name or e-mail address."}}
+		Empty: blank{Title: "No customer found", Text: "No customer has this name or e-mail address."}}
 	if f.FurtherURL != "" {
 		t.Text = "One search reads up to " + grouped(float64(f.ReadMax)) + " customers and lists 20 of them. There are more."
 	}
@@ -56,12 +55,20 @@ type EventSearch struct {
 	URL, ClearURL string // where the form is sent, and without values
 	JSONURL       string // of the same page as the API sends it; may be empty
 	Accounts      []Choice
-	Types         []string // suggested
+	Kinds         []KindChoice // the first one is all of them
+	Types         []string     // suggested
 	Type          string
 	Resource      string
 	From, To      string
 	Ascending     bool
 	Further       []Detail // filters that have no field
+}
+
+// A KindChoice narrows the search to the events of one kind of resource.
+type KindChoice struct {
+	Kind    string // empty for all of them
+	URL     string
+	Current bool
 }
 
 // A Choice is a value to choose.
@@ -73,12 +80,20 @@ type Choice struct {
 // An EventList is a page of events.
 type EventList struct {
 	Events       []ListedEvent
-	Filtered     bool   // not every event
-	Ascending    bool   // the oldest first
-	Newer, Older string // addresses of the pages before and after this one; may be empty
-	ClearURL     string // of the list without a filter
-	Tail         string // address of the live tail; may be empty
-	TailRow      string // address of an event in it, called EVENT
+	Newest       Moment       // of the account; only of a list without events
+	Unseen       []UnseenType // only of a list without events
+	Ascending    bool         // the oldest first
+	Newer, Older string       // addresses of the pages before and after this one; may be empty
+	ClearURL     string       // of the list without a filter
+	Tail         string       // address of the live tail; may be empty
+	TailRow      string       // address of an event in it, called EVENT
+	TailResource string       // address of the events of its resource, called RESOURCE
+}
+
+// An UnseenType is a type of the search that no event of the account has.
+type UnseenType struct {
+	Type    string
+	Nearest string // a similar one that is known; may be empty
 }
 
 // A ListedEvent is an event in a list.
@@ -124,22 +139,36 @@ func EventColour(typ string) int {
 func (l EventList) table() deskTable {
 	t := deskTable{List: "events", Label: "Events", Newer: l.Newer, Older: l.Older, Tail: l.Tail,
 		Columns: []column{{Label: "When", Class: "when"}, {Label: "Event", Head: true}, {Label: "Resource", Class: "cut"}, {Label: "Changed"}, {Label: "Source", Class: "cut"}},
-		Empty:   blank{Text: "No events yet. Change a resource or import events to create some."}}
+		Empty:   l.none()}
 	if l.Tail != "" {
-		t.TailRow = &deskRow{New: true, Cells: []deskCell{{Put: "when"}, {Put: "type", Href: l.TailRow}, {Put: "resource", Code: true}, {Put: "changed"}, {Put: "source"}}}
+		t.TailRow = &deskRow{New: true, Cells: []deskCell{
+			{Put: "when"}, {Put: "type", Href: l.TailRow}, {Put: "resource", Code: true, Href: l.TailResource}, {Put: "changed"}, {Put: "source"},
+		}}
 	}
 	for _, e := range l.Events {
 		t.Rows = append(t.Rows, deskRow{Hook: "event", ID: e.ID, Current: e.Current, Cells: []deskCell{
 			{When: e.At.as(clock)}, {Text: e.Type, Kind: EventColour(e.Type), Href: e.URL}, {Text: e.Resource, Code: true, Href: e.ResourceURL}, {Text: ChangedWords(e.Changed)}, {Text: e.Source},
 		}})
 	}
-	if l.Filtered {
-		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: l.ClearURL}}
-	}
 	if l.Ascending {
 		t.Next = "Newer"
 	}
 	return t
+}
+
+// none is what the list says without events: why, and what to do.
+func (l EventList) none() blank {
+	if l.Newest.isNever() {
+		return blank{Title: "No events yet", Text: "A change to a resource records one, and so does an import of your history.", Link: Link{Label: "How to record events", Href: "/docs/resources"}}
+	}
+	text := []string{"The newest event of the account is " + age(l.Newest) + " old."}
+	for _, u := range l.Unseen {
+		text = append(text, "No event has the type "+u.Type+".")
+		if u.Nearest != "" {
+			text = append(text, "The nearest type is "+u.Nearest+".")
+		}
+	}
+	return blank{Title: "No events match", Text: strings.Join(text, " "), Link: Link{Label: "Clear filters", Href: l.ClearURL}}
 }
 
 func choices(list []Choice) (options []deskOption) {
@@ -154,9 +183,9 @@ func (s EventSearch) filter() filter {
 		{As: "hidden", Name: "form", Value: "1"},
 		{As: "select", Name: "account", Label: "Account", Options: choices(s.Accounts)},
 		{Name: "type", Label: "Type", Value: s.Type, Suggestions: s.Types},
-		{Name: "resource", Label: "Resource, event ID or customer", Value: s.Resource},
+		{Name: "resource", Label: "ID or customer name", Value: s.Resource},
 	}, More: []deskField{
-		{Name: "from", Label: "From", Value: s.From},
+		{Name: "from", Label: "From", Value: s.From, Placeholder: "2026-03-09 14:30 or 2h"},
 		{Name: "to", Label: "To", Value: s.To},
 		{As: "select", Name: "order", Label: "Order", Options: []deskOption{
 			{Value: "desc", Label: "Newest first"}, {Value: "asc", Label: "Oldest first", Chosen: s.Ascending},
@@ -168,13 +197,40 @@ func (s EventSearch) filter() filter {
 	return f
 }
 
-// links are the same page for programs.
-func (s EventSearch) links() []Link {
-	if s.JSONURL == "" {
+// chips are the kinds, if there are several.
+func (s EventSearch) chips() (list []chip) {
+	if len(s.Kinds) < 3 {
 		return nil
 	}
-	return []Link{{Label: "JSON", Href: s.JSONURL}}
+	for _, k := range s.Kinds {
+		c := chip{Label: orElse(k.Kind, "All"), Href: k.URL, Current: k.Current}
+		if k.Kind != "" {
+			c.Kind = EventColour(k.Kind)
+		}
+		list = append(list, c)
+	}
+	return list
 }
+
+// links are the same page for programs, and how they ask for it.
+func (s EventSearch) links() []Link {
+	reference := Link{Label: "API reference", Href: "/docs/events"}
+	if s.JSONURL == "" {
+		return []Link{reference}
+	}
+	return []Link{{Label: "JSON", Href: s.JSONURL}, reference}
+}
+
+// events are those of the search, below the customers whose events they are.
+func (p EventsProps) events() deskTable {
+	t := p.List.table()
+	if p.Customers != nil {
+		t.Heading, t.Label = "Their events", ""
+	}
+	return t
+}
+
+func (p EventsProps) findsNobody() bool { return p.Customers != nil && len(p.Customers.Customers) == 0 }
 
 // Events draws the search, and a page of events unless it was refused.
 func Events(p EventsProps) templ.Component {
@@ -218,13 +274,27 @@ func Events(p EventsProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if p.List.Tail != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<p><span class=\"badge ok\" role=\"status\" data-live hidden></span></p>")
+			if len(p.Search.chips()) > 0 || p.List.Tail != "" {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div class=\"bar\">")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = chips(p.Page, "Kind", p.Search.chips()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				if p.List.Tail != "" {
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<span class=\"badge ok\" role=\"status\" data-live hidden></span>")
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -235,15 +305,17 @@ func Events(p EventsProps) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = list(p.Page, p.List.table()).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
+				if !p.findsNobody() {
+					templ_7745c5c3_Err = list(p.Page, p.events()).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, " ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -266,7 +338,7 @@ func Events(p EventsProps) templ.Component {
 						}
 						return nil
 					})
-					templ_7745c5c3_Err = unfolds("The same with curl", false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = unfolds("Request with curl", false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -274,7 +346,7 @@ func Events(p EventsProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "events", title: "Events", lead: "of " + p.AccountName, alert: p.Refused, links: p.Search.links()}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "events", title: "Events", alert: p.Refused, links: p.Search.links()}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

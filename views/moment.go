@@ -85,6 +85,9 @@ func ago(d time.Duration) string {
 	return brief(d) + " ago"
 }
 
+// age is how long ago a moment was.
+func age(m Moment) string { return brief(max(0, m.Now.Sub(m.At))) }
+
 // brief formats a time in its largest unit, so short that it never wraps.
 func brief(d time.Duration) string {
 	switch {

@@ -7,6 +7,8 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
+import "strings"
+
 // ResourcesProps describes the page that lists the resources of a kind.
 type ResourcesProps struct {
 	Frame
@@ -33,34 +35,38 @@ type ResourceProps struct {
 	Kind, ID  string
 	Name      string // may be empty
 	ETag      string
-	Members   []Detail
+	Members   []Detail  // by dotted path
 	List      EventList // its newest events
 	EventsURL string    // of all of them
+	ListURL   string    // of the resources of the kind
 	Curl      string    // a request of the API for the resource
 }
 
-func (p ResourcesProps) heading() heading {
-	h := heading{name: "resources", title: "Resources", lead: p.Kind}
-	if p.Refused != "" {
-		h.lead, h.alert = "", p.Refused
-	}
-	return h
-}
-
 func (p ResourcesProps) filter() filter {
-	return filter{Action: p.URL, First: []deskField{
+	f := filter{Action: p.URL, First: []deskField{
 		{As: "select", Name: "account", Label: "Account", Options: choices(p.Accounts)},
 		{Name: "kind", Label: "Kind", Value: p.Kind, Suggestions: p.Kinds},
 		{Name: "resource", Label: "Resource ID", Value: p.ID},
 	}}
+	if p.ID != "" {
+		f.Clear = p.ClearURL
+	}
+	return f
+}
+
+// none is what the list says without resources.
+func (p ResourcesProps) none() blank {
+	switch {
+	case p.ID != "":
+		return blank{Title: "No resource matches", Text: "The account has no resource with the ID " + p.ID + ".", Link: Link{Label: "Clear filters", Href: p.ClearURL}}
+	case p.Kind != "" && len(p.Kinds) > 0:
+		return blank{Title: "No resources of this kind", Text: "The account has events of these kinds: " + strings.Join(p.Kinds, ", ") + "."}
+	}
+	return blank{Title: "No resources yet", Text: "Applications create them through the API, and an import of your history does too.", Link: Link{Label: "How to create resources", Href: "/docs/resources"}}
 }
 
 func (p ResourcesProps) table() deskTable {
-	t := deskTable{Label: "Resources", List: "resources", Columns: []column{{Label: "ID"}, {Label: "Name", Class: "cut"}, {Label: "Last change", Class: "when"}}, Older: p.Older, Next: "Next",
-		Empty: blank{Text: "No resources of this kind yet. Create them through the API or by an import."}}
-	if p.ID != "" {
-		t.Empty = blank{Text: "Nothing matches.", Link: Link{Label: "Clear filters", Href: p.ClearURL}}
-	}
+	t := deskTable{Label: "Resources", List: "resources", Columns: []column{{Label: "ID"}, {Label: "Name", Class: "cut"}, {Label: "Last change", Class: "when"}}, Older: p.Older, Next: "Next", Empty: p.none()}
 	for _, r := range p.Resources {
 		t.Rows = append(t.Rows, deskRow{Hook: "resource", ID: r.ID, Cells: []deskCell{{Text: r.ID, Code: true, Href: r.URL}, {Text: orElse(r.Name, "–")}, whenOr(r.Changed, "–")}})
 	}
@@ -117,7 +123,7 @@ func Resources(p ResourcesProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "resources", title: "Resources", alert: p.Refused}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -126,7 +132,14 @@ func Resources(p ResourcesProps) templ.Component {
 }
 
 func (p ResourceProps) facts() []deskFact {
-	facts := []deskFact{{Label: "ETag", deskCell: deskCell{Text: p.ETag, Code: true}}}
+	facts := []deskFact{{Label: "Resource ID", deskCell: deskCell{Text: p.ID}, Copy: true}, {Label: "Kind", deskCell: deskCell{Text: p.Kind}}}
+	if len(p.List.Events) > 0 {
+		facts = append(facts, deskFact{Label: "Last change", deskCell: deskCell{When: p.List.Events[0].At}})
+	}
+	return append(facts, deskFact{Label: "ETag", deskCell: deskCell{Text: p.ETag, Code: true}})
+}
+
+func (p ResourceProps) fields() (facts []deskFact) {
 	for _, m := range p.Members {
 		facts = append(facts, deskFact{Label: m.Label, deskCell: deskCell{Text: m.Value}})
 	}
@@ -136,10 +149,12 @@ func (p ResourceProps) facts() []deskFact {
 func (p ResourceProps) events() deskTable {
 	t := p.List.table()
 	t.Heading, t.Label, t.Empty = "Newest events", "", blank{Text: "No events of this resource are kept any longer."}
-	if t.Older != "" {
-		t.Next = "All events of " + p.ID
-	}
-	return t
+	t.Right, t.Older, t.Tail, t.TailRow = Link{Label: "All events", Href: p.EventsURL}, "", "", nil
+	return without(t, "Resource")
+}
+
+func (p ResourceProps) heading() heading {
+	return heading{name: "resource", title: orElse(p.Name, p.ID), crumb: Link{Label: "Resources", Href: p.ListURL}}
 }
 
 // Resource draws a resource and its newest events.
@@ -176,6 +191,18 @@ func Resource(p ResourceProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div class=\"record\"><section>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</section><div>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
@@ -188,17 +215,13 @@ func Resource(p ResourceProps) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = facts(p.Page, p.fields()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = section(p.Page, "Members", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
+			templ_7745c5c3_Err = section(p.Page, "Fields", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -206,7 +229,7 @@ func Resource(p ResourceProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</div><section>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -232,9 +255,13 @@ func Resource(p ResourceProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</section></div>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "resource", title: orElse(p.Name, p.ID), lead: p.Kind, links: []Link{{Label: "All events", Href: p.EventsURL}}}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

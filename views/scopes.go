@@ -1,5 +1,10 @@
 package views
 
+import (
+	"slices"
+	"strings"
+)
+
 // allowedByScope says what each scope allows.
 var allowedByScope = map[string]string{
 	"events:read":     "Read the events of your account",
@@ -40,4 +45,13 @@ func scopeWords(scope string) string {
 		return words
 	}
 	return scope
+}
+
+// scopesShown lists scopes by name, or says that they are all of those that reach data.
+func scopesShown(scopes []string) string {
+	unknown := func(s string) bool { return allowedByScope[s] == "" }
+	if len(scopes) == len(allowedByScope) && !slices.ContainsFunc(scopes, unknown) {
+		return "All"
+	}
+	return strings.Join(scopes, ", ")
 }

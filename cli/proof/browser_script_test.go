@@ -124,6 +124,9 @@ func deskTailIsBounded(t *testing.T, s *server) {
 	if ask(tb, chromedp.Evaluate[int](`document.querySelectorAll("main img").length`)) != 0 {
 		t.Error("a name in an event made an element")
 	}
+	if got := ask(tb, chromedp.Evaluate[string](`(row => row.className + " " + row.querySelector("td a").getAttribute("href"))(document.querySelector("tr[data-event=evt_0]"))`)); !strings.HasPrefix(got, "new /desk/events?") || !strings.HasSuffix(got, "resource=cus_1") {
+		t.Errorf("the new row and the link of its resource are %q", got)
+	}
 	const status = `document.querySelector("[role=status][data-live]").textContent`
 	if got := ask(tb, chromedp.Evaluate[string](status)); got != "Live – 1 new event" {
 		t.Errorf("status = %q", got)
@@ -142,19 +145,30 @@ func deskTailIsBounded(t *testing.T, s *server) {
 	if got := ask(tb, chromedp.Evaluate[string](`document.querySelector("tr[data-event] time").title`)); !strings.Contains(got, " – ") {
 		t.Errorf("the time of a new row has the title %q, want the local time in it", got)
 	}
+	tb.open(s.base + "/desk/events?type=unseen.type")
+	tb.until(`document.querySelector("[data-live]").textContent == "Live"`)
+	tb.see(".empty")
+	tb.do(chromedp.Evaluate[chromedp.Void](`frame(0, "unseen.type", "billing")`))
+	if !ask(tb, chromedp.Evaluate[bool](`document.querySelector("tr[data-event]").offsetHeight > 0 && document.querySelector(".empty") == null`)) {
+		t.Error("the first event of an empty list is not shown in its place")
+	}
 }
 
-// copyCurl copies the request of an event.
-const copyCurl = "pre[data-curl] + [data-copy]"
+// curlSummary unfolds the request of an event, and copyCurl copies it.
+const (
+	curlSummary = "article .deed:last-of-type > summary"
+	copyCurl    = "pre[data-curl] + [data-copy]"
+)
 
 func deskCopies(t *testing.T, s *server) {
 	tb := newTab(t)
 	tb.do(call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	tb.openDesk(s, "/desk/events?type=*.updated")
 	tb.click("tr[data-event] th a")
+	// The page may be there before the script has run.
+	tb.until(`document.readyState == "complete" && document.querySelector("main .facts time").title != ""`)
+	tb.click(curlSummary)
 	tb.see(copyCurl)
-	// The button may be there before the rest of the page, and before the script has run.
-	tb.until(`document.readyState == "complete" && document.querySelector("main .facts time").title.includes(" – ")`)
 	// Reading the clipboard needs a permission, so what is written is caught on its way.
 	tb.do(chromedp.Evaluate[chromedp.Void](`{ const write = navigator.clipboard.writeText.bind(navigator.clipboard); navigator.clipboard.writeText = text => { window.copied = text; return write(text); } }
 		window.setTimeout = (reset, after) => { window.reset = reset; window.after = after; };`))
@@ -192,12 +206,13 @@ func deskWithoutScript(t *testing.T, s *server) {
 	tb := newTab(t)
 	tb.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	tb.openDesk(s, "/desk/events?type=*.updated")
-	for _, step := range []string{"tr[data-event] th a", "pre[data-curl]"} {
+	const last = "article pre[data-curl]"
+	for _, step := range []string{"tr[data-event] th a", curlSummary, last} {
 		tb.see(step)
 		if shown := ask(tb, chromedp.Evaluate[int](`[...document.querySelectorAll("[data-live], [data-copy]")].filter(e => e.offsetParent).length`)); shown != 0 {
 			t.Errorf("%d controls of the script are shown without it", shown)
 		}
-		if step == "tr[data-event] th a" {
+		if step != last {
 			tb.click(step)
 		}
 	}

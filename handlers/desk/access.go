@@ -46,14 +46,14 @@ func (s *Server) access(v *visit) error {
 	var list []store.Session
 	var err error
 	if !unknownUser && clientName == "" {
-		if list, err = s.site.Store.ListLiveSessions(v.ctx, want.User, p.Value("session_after"), deskPageSize+1); err != nil {
+		if list, err = s.site.Store.ListLiveSessions(v.ctx, want.User, p.Value("session_after"), accessPageSize+1); err != nil {
 			return err
 		}
 	}
-	shown.Browsers = v.browsers(list[:min(len(list), deskPageSize)])
+	shown.Browsers = v.browsers(list[:min(len(list), accessPageSize)])
 	query := accessPath + "?user=" + api.Escaped(userName) + "&client=" + api.Escaped(clientName)
-	if len(list) > deskPageSize {
-		shown.NextBrowsers = query + "&session_after=" + list[deskPageSize-1].Name()
+	if len(list) > accessPageSize {
+		shown.NextBrowsers = query + "&session_after=" + list[accessPageSize-1].Name()
 	}
 	_, each := p.Values["account"] // empty for a client that acts for any
 	switch {
@@ -72,29 +72,32 @@ func (s *Server) access(v *visit) error {
 	return nil
 }
 
-const accessPath = "/desk/access"
+const (
+	accessPath     = "/desk/access"
+	accessPageSize = 25 // of each of its two lists
+)
 
 // familyPage lists the families of one client and user, or of a client that acts for itself.
 func (v *visit) familyPage(want store.FamilyFilter, clients []string, p web.Params, query string) (views.AccessList, error) {
 	var found []store.Family
 	after := p.Value("after")
 	for _, id := range clients[max(0, slices.Index(clients, p.Value("at"))):] {
-		if len(found) > deskPageSize {
+		if len(found) > accessPageSize {
 			break
 		}
 		want.ClientID = id
-		more, err := v.s.site.Store.ListFamilies(v.ctx, want, after, deskPageSize+1-len(found))
+		more, err := v.s.site.Store.ListFamilies(v.ctx, want, after, accessPageSize+1-len(found))
 		if err != nil {
 			return views.AccessList{}, err
 		}
 		found, after = append(found, more...), "" // a cursor is of the first client
 	}
 	var list views.AccessList
-	for _, f := range found[:min(len(found), deskPageSize)] {
+	for _, f := range found[:min(len(found), accessPageSize)] {
 		list.Rows = append(list.Rows, v.listedAccess(f))
 	}
-	if len(found) > deskPageSize {
-		last := found[deskPageSize-1]
+	if len(found) > accessPageSize {
+		last := found[accessPageSize-1]
 		list.Older = query + "&at=" + api.Escaped(last.ClientID) + "&after=" + last.ID
 	}
 	return list, nil
@@ -118,7 +121,7 @@ func (v *visit) accessPage(want store.FamilyFilter, clients []string, p web.Para
 	}
 	at, _ := strconv.Atoi(p.Value("at"))
 	at = max(0, min(at, len(list)))
-	rows := list[at:min(len(list), at+deskPageSize)]
+	rows := list[at:min(len(list), at+accessPageSize)]
 	shown = v.accessList(rows)
 	switch {
 	case at+len(rows) < len(list):
@@ -142,7 +145,7 @@ func (v *visit) accessOn(list []store.Access, all string) views.AccessList {
 
 // accessList has one row for each client and user. An id of a family stands for all of them.
 func (v *visit) accessList(list []store.Access) views.AccessList {
-	shown := views.AccessList{Counted: true}
+	var shown views.AccessList
 	for _, a := range list {
 		row := v.listedAccess(a.Family)
 		row.Families, row.FamiliesURL = a.Families, accessPath+"?client="+api.Escaped(a.ClientID)

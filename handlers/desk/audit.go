@@ -69,10 +69,22 @@ func (v *visit) auditList(a admin.AuditSearch, limit int) (list views.AuditList,
 		return list, err
 	}
 	list.URL, list.Filtered = auditPath, auditAddress(a, "") != auditPath
+	if list.Filtered && len(list.Lines) == 0 {
+		err = v.addNewestLine(&list)
+	}
 	if found.More {
 		list.Older, list.Short = auditAddress(a, found.Next.String()), len(found.Lines) < limit
 	}
-	return list, nil
+	return list, err
+}
+
+// addNewestLine says when the newest line was written, if the search found none.
+func (v *visit) addNewestLine(list *views.AuditList) error {
+	newest, err := v.s.site.Store.SearchAudit(v.ctx, store.AuditFilter{}, record.Position{}, 1)
+	for _, l := range newest.Lines {
+		list.Newest = web.Moment(l.At, v.now)
+	}
+	return err
 }
 
 // auditLines are audit lines as pages show them, with names.

@@ -75,11 +75,8 @@ func (e eventSearch) shownCustomers() *views.FoundCustomers {
 		return nil
 	}
 	shown := &views.FoundCustomers{Text: e.customer.text, ReadMax: eventlog.CustomersScanned}
-	one := e
-	one.customer = customerSearch{}
 	for _, c := range e.customer.found.Customers {
-		one.asked = []web.QueryPair{{Name: "resource", Value: c.ID}}
-		shown.Customers = append(shown.Customers, views.FoundCustomer{ID: c.ID, Name: c.Name, Email: c.Email, URL: one.address(deskEventsPath)})
+		shown.Customers = append(shown.Customers, views.FoundCustomer{ID: c.ID, Name: c.Name, Email: c.Email, URL: e.ofResource(c.ID).address(deskEventsPath)})
 	}
 	if e.customer.found.More {
 		further := e

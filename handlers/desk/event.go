@@ -55,10 +55,13 @@ func (s *Server) event(v *visit) error {
 		return refused
 	}
 	p := views.EventProps{AllURL: search.address(deskEventsPath)}
+	if p.Search, err = v.searchForm(search); err != nil {
+		return err
+	}
 	if p.List, err = v.eventList(search, e.ID); err != nil {
 		return err
 	}
-	if err := v.addDetail(&p, account, e); err != nil {
+	if err := v.addDetail(&p, account, search, e); err != nil {
 		return err
 	}
 	p.Frame = v.frame()
@@ -67,7 +70,7 @@ func (s *Server) event(v *visit) error {
 }
 
 // addDetail adds what the page shows of the event itself.
-func (v *visit) addDetail(p *views.EventProps, account string, e deskEvent) error {
+func (v *visit) addDetail(p *views.EventProps, account string, search eventSearch, e deskEvent) error {
 	document, err := snapshot.Parse(e.wire, snapshot.DepthMax+4)
 	if err != nil {
 		return err
@@ -77,7 +80,7 @@ func (v *visit) addDetail(p *views.EventProps, account string, e deskEvent) erro
 		At: web.Moment(time.Unix(e.CreatedAt, 0), v.now),
 	}
 	for _, m := range document.Members() {
-		if !slices.Contains([]string{"resource", "createdAt", "eventData"}, m.Name) && m.Value.Kind() != snapshot.Object {
+		if !slices.Contains([]string{"id", "type", "resource", "createdAt", "eventData"}, m.Name) && m.Value.Kind() != snapshot.Object {
 			p.Members = append(p.Members, views.Detail{Label: m.Name, Value: plainValue(m.Value)})
 		}
 	}
@@ -90,14 +93,15 @@ func (v *visit) addDetail(p *views.EventProps, account string, e deskEvent) erro
 		p.Snapshot, p.MemberCount = indented(object), len(object.Members())
 	}
 	p.Curl, p.RawURL = v.curl("/api/events/"+e.ID, nil), deskEventsPath+"/"+e.ID+"/raw?account="+api.Escaped(account)
-	if p.Earlier, err = v.neighbour(account, e, false); err == nil {
-		p.Later, err = v.neighbour(account, e, true)
+	if p.Earlier, err = v.neighbour(account, search, e, false); err == nil {
+		p.Later, err = v.neighbour(account, search, e, true)
 	}
 	return err
 }
 
-// neighbour returns the address of the event of the resource before or after e, or "".
-func (v *visit) neighbour(account string, e deskEvent, later bool) (string, error) {
+// neighbour returns the address of the event of the resource before or after e, beside the
+// same list, or "".
+func (v *visit) neighbour(account string, search eventSearch, e deskEvent, later bool) (string, error) {
 	cursor, ok := eventlog.ParseCursor(e.ID)
 	if !ok {
 		return "", nil
@@ -111,7 +115,7 @@ func (v *visit) neighbour(account string, e deskEvent, later bool) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return deskEventsPath + "/" + found[0].ID + "?account=" + api.Escaped(account), nil
+	return search.address(deskEventsPath + "/" + found[0].ID), nil
 }
 
 func plainValue(value snapshot.Value) string {

@@ -24,7 +24,8 @@ import (
 const (
 	deskEventsPath = "/desk/events"
 	accountsShown  = 500 // in the selection
-	typesSuggested = 300
+	typesSuggested = 60
+	kindsShown     = 8
 	resourceEvents = 20
 )
 
@@ -194,11 +195,7 @@ func (v *visit) showEvents(status int, e eventSearch, refused string, list views
 	if err != nil {
 		return err
 	}
-	name, err := web.AccountName(v.ctx, v.s.site.Store, e.account)
-	if err != nil {
-		return err
-	}
-	p := views.EventsProps{Search: search, AccountName: name, Refused: refused, List: list, Customers: e.shownCustomers()}
+	p := views.EventsProps{Search: search, Refused: refused, List: list, Customers: e.shownCustomers()}
 	if !e.customer.findsNobody() {
 		p.Curl = v.curl("/api/events", e.pairs)
 	}
@@ -227,12 +224,26 @@ func (v *visit) searchForm(e eventSearch) (form views.EventSearch, err error) {
 			form.Types = append(form.Types, t.Name)
 		}
 	}
+	form.Kinds = e.kinds(kindsOf(types))
 	for _, pair := range e.asked { // further filters stay
 		if pair.Name == "limit" || strings.HasPrefix(pair.Name, "createdAt") {
 			form.Further = append(form.Further, views.Detail{Label: pair.Name, Value: pair.Value})
 		}
 	}
 	return form, nil
+}
+
+// kinds leads to the events of each kind, first to those of all. The named ones, which have a
+// colour of their own, come before others.
+func (e eventSearch) kinds(recorded []string) []views.KindChoice {
+	chosen := e.value("type")
+	e.asked = slices.DeleteFunc(slices.Clone(e.asked), func(p web.QueryPair) bool { return api.IsListParam("type", p.Name) })
+	list := []views.KindChoice{{URL: e.address(deskEventsPath), Current: chosen == ""}}
+	slices.SortStableFunc(recorded, func(a, b string) int { return cmp.Compare(views.EventColour(a), views.EventColour(b)) })
+	for _, kind := range recorded[:min(len(recorded), kindsShown)] {
+		list = append(list, views.KindChoice{Kind: kind, URL: e.address(deskEventsPath, "type", kind+".*"), Current: chosen == kind+".*"})
+	}
+	return list
 }
 
 // accountChoices are the accounts to choose from, the operator's own first.
@@ -264,13 +275,16 @@ func (v *visit) accountChoices(chosen string) (options []views.Choice, err error
 
 // eventList reads a page of the search.
 func (v *visit) eventList(e eventSearch, current string) (list views.EventList, err error) {
-	list.Filtered, list.ClearURL = len(e.pairs) > 0 || e.customer.text != "", deskEventsPath+"?account="+api.Escaped(e.account)
+	list.ClearURL = deskEventsPath + "?account=" + api.Escaped(e.account)
 	if e.customer.findsNobody() {
 		return list, nil
 	}
 	events, page, err := v.listShown(e.account, e.query.Filter)
 	if err != nil {
 		return list, err
+	}
+	if len(events) == 0 {
+		err = v.addNone(&list, e, page)
 	}
 	for _, ev := range events {
 		row, err := v.listedEvent(e, ev)
@@ -290,19 +304,34 @@ func (v *visit) eventList(e eventSearch, current string) (list views.EventList, 
 	}
 	if !e.query.CursorSent && !list.Ascending {
 		list.Tail = strings.Replace(e.rawAddress(), "event-list", "event-tail", 1) + "&after=" + headOf(page)
-		list.TailRow = e.address(deskEventsPath + "/EVENT")
+		list.TailRow, list.TailResource = e.address(deskEventsPath+"/EVENT"), e.ofResource("RESOURCE").address(deskEventsPath)
 	}
-	return list, nil
+	return list, err
+}
+
+// addNone says what the account has, if the search found nothing in it.
+func (v *visit) addNone(list *views.EventList, e eventSearch, page eventlog.Page) error {
+	for _, u := range page.Unseen {
+		list.Unseen = append(list.Unseen, views.UnseenType{Type: u.Type, Nearest: u.Nearest})
+	}
+	newest, _, err := v.listShown(e.account, eventlog.Filter{To: eventlog.CreatedAtMax, Limit: 1})
+	for _, ev := range newest {
+		list.Newest = web.Moment(time.Unix(ev.CreatedAt, 0), v.now)
+	}
+	return err
+}
+
+// ofResource is the search for all events of a resource.
+func (e eventSearch) ofResource(id string) eventSearch {
+	e.customer, e.asked = customerSearch{}, []web.QueryPair{{Name: "resource", Value: id}}
+	return e
 }
 
 func (v *visit) listedEvent(e eventSearch, ev deskEvent) (views.ListedEvent, error) {
-	narrowed := e
-	narrowed.customer = customerSearch{}
-	narrowed.asked = []web.QueryPair{{Name: "resource", Value: ev.Resource}}
 	changed, err := ev.changed()
 	return views.ListedEvent{
 		ID: ev.ID, Changed: changed, Type: ev.Type, Source: ev.Source, URL: e.address(deskEventsPath + "/" + ev.ID),
-		Resource: ev.Resource, ResourceURL: narrowed.address(deskEventsPath), At: web.Moment(time.Unix(ev.CreatedAt, 0), v.now),
+		Resource: ev.Resource, ResourceURL: e.ofResource(ev.Resource).address(deskEventsPath), At: web.Moment(time.Unix(ev.CreatedAt, 0), v.now),
 	}, err
 }
 

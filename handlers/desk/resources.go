@@ -36,10 +36,11 @@ func (s *Server) resources(v *visit) error {
 	if err := v.knownAccount(account); err != nil {
 		return err
 	}
-	kinds, err := v.kindsOf(account)
+	types, _, err := s.site.Store.Events.ListEventTypes(v.ctx, account)
 	if err != nil {
 		return err
 	}
+	kinds := kindsOf(types)
 	if kind == "" && len(kinds) > 0 {
 		kind = kinds[0]
 	}
@@ -53,7 +54,7 @@ func (s *Server) resources(v *visit) error {
 			return nil
 		}
 	}
-	shown := views.ResourcesProps{URL: resourcesPath, Kinds: kinds, Kind: kind, ID: id, ClearURL: resourcesPath + "?account=" + api.Escaped(account) + "&kind=" + kind}
+	shown := views.ResourcesProps{URL: resourcesPath, Kinds: kinds, Kind: kind, ID: id, ClearURL: kindAddress(account, kind)}
 	if shown.Accounts, err = v.accountChoices(account); err != nil {
 		return err
 	}
@@ -123,9 +124,26 @@ func (v *visit) addResources(p *views.ResourcesProps, account, after string) err
 		p.Resources = append(p.Resources, row)
 	}
 	if found.More {
-		p.Older = resourcesPath + "?account=" + api.Escaped(account) + "&kind=" + kind + "&after=" + api.Escaped(found.Last)
+		p.Older = kindAddress(account, kind) + "&after=" + api.Escaped(found.Last)
 	}
 	return nil
+}
+
+// kindAddress is the list of the resources of a kind.
+func kindAddress(account, kind string) string {
+	return resourcesPath + "?account=" + api.Escaped(account) + "&kind=" + api.Escaped(kind)
+}
+
+// membersOf are the members of an object by dotted path. Lists are one member.
+func membersOf(path string, object snapshot.Value) (list []views.Detail) {
+	for _, m := range object.Members() {
+		if m.Value.Kind() == snapshot.Object && len(m.Value.Members()) > 0 {
+			list = append(list, membersOf(path+m.Name+".", m.Value)...)
+			continue
+		}
+		list = append(list, views.Detail{Label: path + m.Name, Value: plainValue(m.Value)})
+	}
+	return list
 }
 
 func (v *visit) resourceAddress(account, kind, id string) string {
@@ -142,19 +160,15 @@ func displayName(resource snapshot.Value) string {
 	return ""
 }
 
-// kindsOf are the kinds of the account's events.
-func (v *visit) kindsOf(account string) (kinds []string, err error) {
-	types, _, err := v.s.site.Store.Events.ListEventTypes(v.ctx, account)
-	if err != nil {
-		return nil, err
-	}
+// kindsOf are the kinds that an account's types of events are of.
+func kindsOf(types []eventlog.TypeUse) (kinds []string) {
 	for _, t := range types {
 		kind, _, _ := strings.Cut(t.Name, ".")
 		if t.Count > 0 && !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
 	}
-	return kinds, nil
+	return kinds
 }
 
 // resource is GET /desk/resources/:kind/:id.
@@ -177,11 +191,9 @@ func (s *Server) resource(v *visit) error {
 	}
 	e := eventSearch{account: account, asked: []web.QueryPair{{Name: "resource", Value: id}}}
 	p := views.ResourceProps{
-		Kind: kind, ID: id, Name: displayName(document), ETag: web.EventTag(account, resource.Event), EventsURL: e.address(deskEventsPath), Curl: v.curl("/api/resources/"+kind+"/"+id, nil),
+		Kind: kind, ID: id, Name: displayName(document), ETag: web.EventTag(account, resource.Event), EventsURL: e.address(deskEventsPath), ListURL: kindAddress(account, kind), Curl: v.curl("/api/resources/"+kind+"/"+id, nil),
 	}
-	for _, m := range document.Members() {
-		p.Members = append(p.Members, views.Detail{Label: m.Name, Value: plainValue(m.Value)})
-	}
+	p.Members = membersOf("", document)
 	events, page, err := v.listShown(account, eventlog.Filter{Resources: []string{id}, To: eventlog.CreatedAtMax, Limit: resourceEvents})
 	if err != nil {
 		return err
