@@ -52,8 +52,10 @@ func (r *release) writeImages(binaries map[platform]string) error {
 	if err != nil {
 		return err
 	}
-	// The first is what registries and podman name it by, the second containerd.
-	names := map[string]string{"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": tag.Name()}
+	// The first is what registries and podman name it by, the second containerd, which has its
+	// own name for Docker's registry.
+	long := strings.Replace(tag.Name(), name.DefaultRegistry, "docker.io", 1)
+	names := map[string]string{"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": long}
 	if err := path.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
 		return err
 	}

@@ -234,6 +234,9 @@ func checkImage(t *testing.T, r *release) {
 	if err := json.Unmarshal([]byte(layout["index.json"].text), &top); err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1.0.0-rc.1" {
 		t.Fatalf("index.json is %+v, %v", top, err)
 	}
+	if got := top.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/library/tollhouse:1.0.0-rc.1" {
+		t.Errorf("containerd names the image %s", got)
+	}
 	blob(top.Manifests[0], &index)
 	if len(index.Manifests) != 1 || index.Manifests[0].Platform.OS != "linux" || index.Manifests[0].Platform.Architecture != runtime.GOARCH {
 		t.Fatalf("the images are %+v", index)
