@@ -113,6 +113,9 @@ func broken(command string) string {
 			quote = 0
 		}
 		flag := quote == 0 && c == ' ' && strings.HasPrefix(command[i+1:], "-")
+		if flag && strings.HasPrefix(command[i+1:], "-- ") {
+			return b.String() + command[i:]
+		}
 		if flag && takesValue(command[i+1:]) {
 			b.WriteString(" \\\n ")
 		}
@@ -131,7 +134,7 @@ func brokenLines(commands string) string {
 }
 
 // takesValue reports whether the flag at the front of rest stands before a value: -sS and
-// -G do not.
+// -G do not, nor does what follows the end of the flags, as in "-- --yes".
 func takesValue(rest string) bool {
 	flag, _, _ := strings.Cut(rest, " ")
 	return strings.HasPrefix(flag, "--") || strings.Contains("-d -H -X -u -b -c -F", flag)

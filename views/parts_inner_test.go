@@ -48,6 +48,7 @@ func TestCurlBreaksBeforeItsFlags(t *testing.T) {
 		"curl -G https://a.example --data-urlencode q=1":                       "curl -G https://a.example \\\n  --data-urlencode q=1",
 		"curl https://a.example \\\n  -d one -d two":                           "curl https://a.example \\\n  -d one -d two",
 		"tollhouse client delete --data /var/lib/tollhouse tollhouse_dcovfc7q": "tollhouse client delete \\\n  --data /var/lib/tollhouse tollhouse_dcovfc7q",
+		"tollhouse client delete --data /d -- --yes":                           "tollhouse client delete \\\n  --data /d -- --yes",
 		"": "",
 	} {
 		if got := broken(command); got != want {

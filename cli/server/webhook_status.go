@@ -171,6 +171,8 @@ func (u checkup) webhooks(ctx context.Context) admin.Finding {
 			"%s disabled because the server key was replaced and the secrets cannot be read", term.Count(int64(c.lost), "endpoint is", "endpoints are"))
 	case c.failingDay > 0:
 		return warningOf(check, list+" --state failing", "%s failed for a day or longer: %s", term.Count(int64(c.failingDay), "endpoint has", "endpoints have"), text)
+	case c.Failing > 0:
+		return warningOf(check, list+" --state failing", "%s", text)
 	case c.Dead > 0:
 		return warningOf(check, list+"; tollhouse webhook deliveries ENDPOINT_ID --state dead", "%s no longer retried: %s", term.Count(int64(c.Dead), "event is", "events are"), text)
 	default:

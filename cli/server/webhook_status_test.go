@@ -56,7 +56,7 @@ func TestWebhookFindings(t *testing.T) {
 	want(admin.StateWarning, "1 event is no longer retried: 2 endpoints; 0 events parked, 1 dead", "tollhouse webhook list")
 	settle(second, webhook.Progress{Trouble: webhook.Trouble{Since: now, Attempts: 1}})
 	now = now.Add(failingLong - time.Second)
-	want(admin.StateWarning, "1 event is no longer retried", "")
+	want(admin.StateWarning, "2 endpoints, 1 failing; 0 events parked, 1 dead", "tollhouse webhook list --state failing")
 	now = now.Add(time.Second)
 	want(admin.StateWarning, "1 endpoint has failed for a day or longer: 2 endpoints, 1 failing", "tollhouse webhook list --state failing")
 	settle(second, webhook.Progress{Disable: webhook.SecretLost})
