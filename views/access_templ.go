@@ -119,10 +119,10 @@ func (l AccessList) table(f Frame) deskTable {
 		t.Columns = slices.Insert(t.Columns, 3, column{Label: "Families", Class: "number", Say: true})
 	}
 	for _, a := range l.Rows {
-		who, of := deskCell{Text: a.Username, Href: a.UserURL}, a.Client+" for "+a.Username
+		who, of := deskCell{Text: a.Username, Href: a.UserURL}, a.Username
 		if a.UserURL == "" {
 			account := orElse(a.Account, "any")
-			who, of = deskCell{Text: account + " (the client itself)"}, a.Client+" for "+account
+			who, of = deskCell{Text: account + " (the client itself)"}, account
 		}
 		revoke := &deskAct{Action: a.RevokeURL, Label: "Revoke", Of: of}
 		cells := []deskCell{{Text: a.Client, Href: a.ClientURL}, who, {Text: scopesShown(a.Scopes)}}

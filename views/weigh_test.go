@@ -47,7 +47,7 @@ const rowsFull = 50
 
 // fullScreens are pages with as much as they show.
 func fullScreens() map[string]templ.Component {
-	screens := map[string]templ.Component{"events": views.Events(fullEvents())}
+	screens := fullLists()
 	for _, of := range []string{"1h", "24h", "7d", "30d", "1y"} {
 		all := fullOverview(of)
 		screens["overview of "+of] = views.Overview(all)
@@ -56,18 +56,6 @@ func fullScreens() map[string]templ.Component {
 		screens["overview of an account, "+of] = views.Overview(one)
 	}
 	return screens
-}
-
-func fullEvents() views.EventsProps {
-	p := views.EventsProps{Frame: fullFrame()}
-	for range rowsFull {
-		id := "evt_01kk9kgbjj000qfaggyf1b9p3e"
-		p.List.Events = append(p.List.Events, views.ListedEvent{
-			ID: id, Type: "transaction.updated", URL: "/desk/events/" + id, Resource: "txn_01kk9kgbjj000qfaggyf1b9p3e", ResourceURL: "/desk/events?resource=txn_01kk9kgbjj000qfaggyf1b9p3e",
-			Source: "Larkspur Bookkeeping", At: golden,
-		})
-	}
-	return p
 }
 
 // fullPlots are plots in which every series has a value in every bucket but two, which no
