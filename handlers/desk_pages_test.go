@@ -25,6 +25,8 @@ import (
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
+	"tollhouse/views"
 )
 
 // oddClientID is allowed, and has every sign that an address gives a meaning to.
@@ -482,7 +484,7 @@ func TestDeskBackups(t *testing.T) {
 		return deskHouse(t, append([]func(*handlers.Config){func(c *handlers.Config) { c.Desk.Backups = backups }}, change...)...)
 	}
 	t.Run("listed_with_when_they_were_checked", func(t *testing.T) {
-		f := &fakeBackups{state: desk.BackupState{Every: 24 * time.Hour}}
+		f := &fakeBackups{state: desk.BackupState{Every: 24 * time.Hour, Keep: 7}}
 		h, b := house(t, f)
 		now := h.Clock.Now()
 		f.files = []desk.BackupFile{{Name: newer, Dir: "/srv/b", Made: now.Add(-time.Hour), Bytes: 5 << 20}, {Name: name, Dir: "/srv/b", Made: now.Add(-25 * time.Hour), Bytes: 4 << 20, Checked: now.Add(-2 * time.Hour)}}
@@ -491,7 +493,7 @@ func TestDeskBackups(t *testing.T) {
 			t.Errorf("rows = %v", got)
 		}
 		text := words(t, page)
-		for _, want := range []string{"every 1 day", "when it was made", "2 h ago", "/srv/b", "5.0 MiB", "tollhouse restore FILE"} {
+		for _, want := range []string{"In /srv/b", "Newest 1 h ago", "Next in 23 h every day", "Kept 2 of 7 9.0 MiB in all", "When it was made", "No damage 2 h ago", "5.0 MiB", "tollhouse restore '/srv/b/" + newer + "'"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page lacks %q: %s", want, text)
 			}
@@ -511,7 +513,7 @@ func TestDeskBackups(t *testing.T) {
 		f.files, f.gone = nil, errors.New("it is gone")
 		page := b.get(t, "/desk/backups")
 		wantStatus(t, page, http.StatusOK)
-		if text := words(t, page); !strings.Contains(text, missing.Detail) || !strings.Contains(text, missing.Next) || !strings.Contains(text, "The backups cannot be listed.") {
+		if text := words(t, page); !strings.Contains(text, "The backup directory /srv/b does not exist. Next: mount its disk.") || strings.Contains(text, "Kept") || !strings.Contains(text, "The backups cannot be listed.") {
 			t.Errorf("the page lacks the finding: %s", text)
 		}
 		wantStatus(t, b.post(t, "/desk/backups/"+name+"/verify", fields), http.StatusConflict)
@@ -562,11 +564,13 @@ func TestDeskBackups(t *testing.T) {
 	})
 	t.Run("none_in_dev", func(t *testing.T) {
 		_, b := house(t, nil, func(c *handlers.Config) { c.Demo = &web.Demo{} })
-		if text := words(t, b.get(t, "/desk/backups")); !strings.Contains(text, "Data is in memory; there is nothing to back up.") {
+		page := b.get(t, "/desk/backups")
+		if text := words(t, page); !strings.Contains(text, "Backups are off: a test instance keeps nothing.") || strings.Contains(page.body, `data-do="backup"`) {
 			t.Errorf("the page says %s", text)
 		}
-		if a := b.sent(t, "/desk/backups", "backup"); a.StatusCode != http.StatusConflict || !strings.Contains(words(t, a), "Data is in memory; there is nothing to back up.") {
-			t.Errorf("the button answers %d %s", a.StatusCode, words(t, a))
+		_, fields := deskForm(t, b.get(t, "/desk/new-client"), "create-client")
+		if a := b.post(t, "/desk/backups", fields); a.StatusCode != http.StatusConflict || !strings.Contains(words(t, a), "Data is in memory; there is nothing to back up.") {
+			t.Errorf("a backup answers %d %s", a.StatusCode, words(t, a))
 		}
 	})
 }
@@ -598,6 +602,8 @@ func TestDeskHealth(t *testing.T) {
 	if got := rows(t, page, "data-state"); !slices.Equal(got, []string{"problem", "warning", "ok"}) {
 		t.Errorf("states = %v", got)
 	}
+	wantInOrder(t, words(t, page), "1 problem, 1 warning, 1 check passed", "Problem certificate It expired. Next: renew it.", "Warning backup", "Backups", "OK disk 20 GiB are free.",
+		"The first check has not finished yet. It runs every day.", "Check now Reads all stored data in the background")
 	for _, path := range []string{"/desk", "/desk/health", "/desk/users"} {
 		b.get(t, path)
 	}
@@ -622,6 +628,43 @@ func TestDeskHealth(t *testing.T) {
 	}
 }
 
+// TestDeskNamesTheEndpointThatFails: a receiver that refuses events is a problem on every page
+// of the desk, with the endpoint's name and a way to it.
+//
+// Promise (Browsers): an endpoint that fails is named on the Overview and in Health, with a way to it
+func TestDeskNamesTheEndpointThatFails(t *testing.T) {
+	now := time.Time{}
+	h, b := deskHouse(t, func(c *handlers.Config) {
+		c.Doctor = func(_ context.Context, _ bool, report func(admin.Finding)) {
+			report(admin.Finding{Check: views.CheckWebhooks, State: admin.StateOK, Detail: "2 endpoints"})
+		}
+	})
+	look := func() string {
+		h.Clock.Advance(time.Minute)
+		return words(t, b.get(t, "/desk"))
+	}
+	first, second := h.endpoint(t, "https://books.larkspurtea.example/in"), h.endpoint(t, "https://till.larkspurtea.example/in")
+	if text := look(); strings.Contains(text, "needs attention") {
+		t.Fatalf("two idle endpoints need somebody: %s", text)
+	}
+	now = h.Clock.Now()
+	must.Get(h.Webhooks.Settle(t.Context(), &first, webhook.Progress{Trouble: webhook.Trouble{Since: now, Attempts: 1}}))(t)
+	text := look()
+	wantInOrder(t, text, "Webhooks , needs attention", "Larkspur <b> refuses its deliveries since "+now.Format("15:04:05")+". 2 endpoints. Look at the answers", "Open the endpoint")
+	page := b.get(t, "/desk/health")
+	wantInOrder(t, words(t, page), "Health 1 problem State", "Problem webhooks Larkspur <b> refuses")
+	if got := linkOn(t, page, "Larkspur <b>"); got != "/desk/webhooks/"+first.ID {
+		t.Errorf("Health leads to %q", got)
+	}
+	h.Clock.Advance(time.Hour)
+	must.Get(h.Webhooks.Settle(t.Context(), &second, webhook.Progress{Trouble: webhook.Trouble{Since: h.Clock.Now(), Attempts: 1}}))(t)
+	wantInOrder(t, look(), "2 endpoints refuse their deliveries since "+now.Format("15:04:05"), "Webhooks")
+	must.Get(h.Webhooks.Hold(t.Context(), webhook.System))(t)
+	if text := look(); strings.Contains(text, "needs attention") {
+		t.Errorf("endpoints that are held fail: %s", text)
+	}
+}
+
 // TestDeskSettings: what was set comes first, and each part keeps its order.
 func TestDeskSettings(t *testing.T) {
 	_, b := deskHouse(t, func(c *handlers.Config) {
@@ -631,7 +674,7 @@ func TestDeskSettings(t *testing.T) {
 	if got := rows(t, page, "data-setting"); !slices.Equal(got, []string{"listen", "desk", "code-ttl", "data"}) {
 		t.Errorf("rows = %v", got)
 	}
-	if text := words(t, page); !strings.Contains(text, "Settings change with flags and a restart.") || !strings.Contains(text, "listen 127.0.0.1:8080 flag TOLLHOUSE_LISTEN") {
+	if text := words(t, page); !strings.Contains(text, "Set by flags and variables; a change needs a restart") || !strings.Contains(text, "Set here Setting Value From Variable listen 127.0.0.1:8080 flag TOLLHOUSE_LISTEN desk – variable Defaults") {
 		t.Errorf("the page says %s", text)
 	}
 }

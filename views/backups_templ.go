@@ -7,7 +7,11 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // BackupsProps describes the page of the server's backups.
 type BackupsProps struct {
@@ -17,6 +21,7 @@ type BackupsProps struct {
 	Unreadable bool // the backups cannot be listed
 	Backups    []Backup
 	Every      time.Duration
+	Keep       int    // how many are kept
 	Making     bool   // a backup is being made now
 	Checking   string // the name of the one that is being checked now; may be empty
 	Failed     string // why the last one failed; may be empty
@@ -52,55 +57,58 @@ func (p BackupsProps) heading() heading {
 	if p.InMemory || !p.Scheduled {
 		return h
 	}
-	h.lead = "every " + span(p.Every)
-	if p.doing() != "" {
-		h.links = []Link{{Label: "Refresh", Href: p.URL}}
+	if len(p.Backups) > 0 {
+		h.lead = "In " + p.Backups[0].Dir
 	}
+	h.acts = formOf(p.Page, deskForm{Do: "backup", Action: p.URL, Token: p.FormToken, Once: p.Once, Button: "Back up now", Look: "filled"}, "")
 	if p.Failed != "" {
 		h.alert = "The last one failed: " + p.Failed
 	}
 	return h
 }
 
-func (p BackupsProps) table() deskTable {
-	t := deskTable{Label: "Backups", List: "backups", Do: "verify", Token: p.FormToken}
-	switch {
-	case p.InMemory:
-		t.Empty = blank{Text: "Data is in memory; there is nothing to back up."}
-		return t
-	case !p.Scheduled:
-		t.Empty = blank{Text: "No backups are scheduled. Start the server with --backup-every 24h, and they are listed here."}
-		return t
-	case p.Unreadable: // the finding says why
-		t.Empty = blank{Text: "The backups cannot be listed."}
-	default:
-		t.Empty = blank{Text: "No backups here yet. The first is made on schedule, or with the button."}
-	}
-	t.Columns = []column{{Label: "Made", Head: true}, {Label: "File"}, {Label: "Size", Class: "number"}, {Label: "Checked"}, {Class: "act"}}
-	for _, b := range p.Backups {
-		checked := deskCell{Text: "when it was made"}
-		switch {
-		case b.Problem != "":
-			checked = deskCell{Text: b.Problem, State: stateProblem}
-		case !b.Checked.isNever():
-			checked = deskCell{When: b.Checked}
+func (p BackupsProps) figures() []figure {
+	newest := figure{Label: "Newest", Value: "none yet", Note: "the first is due now"}
+	due := figure{Label: "Next", Value: "now", Note: "every " + strings.TrimPrefix(span(p.Every), "1 ")}
+	all := 0.0
+	for i, b := range p.Backups {
+		if all += float64(b.Bytes); i > 0 {
+			continue
 		}
+		newest = figure{Label: "Newest", When: b.Made, Note: "checked when it was made"}
+		if !b.Checked.isNever() || b.Problem != "" {
+			newest.Note = b.found().Text
+		}
+		due.When = Moment{At: b.Made.At.Add(p.Every), Now: b.Made.Now}.as(next)
+	}
+	return []figure{newest, due, {Label: "Kept", Value: fmt.Sprintf("%d of %d", len(p.Backups), p.Keep), Note: size(all) + " in all"}}
+}
+
+// found is what the last check came to.
+func (b Backup) found() deskCell {
+	switch {
+	case b.Problem != "":
+		return deskCell{Text: "Problem", State: stateProblem, Note: b.Problem}
+	case !b.Checked.isNever():
+		return deskCell{Text: "No damage", State: stateOK, Note: b.Checked.words()}
+	}
+	return deskCell{Text: "When it was made", State: stateOK}
+}
+
+func (p BackupsProps) table() deskTable {
+	t := deskTable{Label: "Backups", List: "backups", Do: "verify", Token: p.FormToken,
+		Columns: []column{{Label: "Made", Head: true}, {Label: "File"}, {Label: "Size", Class: "number"}, {Label: "Checked"}, {Class: "act"}},
+		Empty:   blank{Title: "No backups yet", Text: "The first is made on schedule, or with the button."}}
+	if p.Unreadable { // the finding says why
+		t.Empty = blank{Text: "The backups cannot be listed."}
+	}
+	for _, b := range p.Backups {
 		t.Rows = append(t.Rows, deskRow{Hook: "backup", ID: b.Name, Cells: []deskCell{
-			{When: b.Made.as(clock)}, {Text: b.Name, Code: true, Note: b.Dir}, {Text: size(float64(b.Bytes))}, checked,
-			{Act: &deskAct{Action: b.VerifyURL, Label: "Check", Of: b.Name}},
+			{When: b.Made.as(clock)}, {Text: b.Name, Code: true}, {Text: size(float64(b.Bytes))}, b.found(),
+			{Act: &deskAct{Action: b.VerifyURL, Label: "Check", Of: " " + b.Name}},
 		}})
 	}
 	return t
-}
-
-// newest are the findings about the age of the newest backup.
-func (p BackupsProps) newest() (facts []deskFact) {
-	for _, f := range p.Findings {
-		if f.Check == "backup" {
-			facts = append(facts, deskFact{Label: "Newest", deskCell: deskCell{Text: f.Detail, State: f.State, Note: f.Next}})
-		}
-	}
-	return facts
 }
 
 // Backups draws the backups, and the forms that make and check them.
@@ -137,21 +145,25 @@ func Backups(p BackupsProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
+			for _, f := range p.Findings {
+				if f.Check == "backup" && f.State != stateOK && !p.InMemory {
+					templ_7745c5c3_Err = finding(f).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			if p.InMemory {
-				templ_7745c5c3_Err = list(p.Page, p.table()).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = backupForm(p).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = empty(p.Page, blank{Text: "Backups are off: a test instance keeps nothing."}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else if !p.Scheduled {
-				templ_7745c5c3_Err = newestBackup(p).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = empty(p.Page, blank{Title: "No backups are scheduled", Text: "Start the server with --backup-every 24h, and they are listed here."}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -159,21 +171,41 @@ func Backups(p BackupsProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = list(p.Page, p.table()).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = commands("Back up by hand", "A backup to a file of your choice:", p.BackupCommand).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Var3 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+					if !templ_7745c5c3_IsBuffer {
+						defer func() {
+							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+							if templ_7745c5c3_Err == nil {
+								templ_7745c5c3_Err = templ_7745c5c3_BufErr
+							}
+						}()
+					}
+					ctx = templ.InitializeContext(ctx)
+					templ_7745c5c3_Err = code(p.BackupCommand).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = section(p.Page, "Back up by hand", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
 				if p.doing() != "" {
-					templ_7745c5c3_Err = working(p.doing()).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = working(p.Page, p.doing(), p.URL).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				if !p.Unreadable {
+					templ_7745c5c3_Err = figures(p.Page, p.figures()).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -182,7 +214,7 @@ func Backups(p BackupsProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = newestBackup(p).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = list(p.Page, p.table()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -190,23 +222,29 @@ func Backups(p BackupsProps) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = backupForm(p).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " ")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = list(p.Page, p.table()).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, " ")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = commands("Restore", "Backups are restored on the server, while tollhouse is stopped:", p.RestoreCommand).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Var4 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+					if !templ_7745c5c3_IsBuffer {
+						defer func() {
+							templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+							if templ_7745c5c3_Err == nil {
+								templ_7745c5c3_Err = templ_7745c5c3_BufErr
+							}
+						}()
+					}
+					ctx = templ.InitializeContext(ctx)
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<p class=\"soft\">On the server. The data that it replaces is kept until the next restore.</p>")
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					templ_7745c5c3_Err = code(broken(p.RestoreCommand)).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = section(p.Page, "Restore", Link{}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -214,66 +252,6 @@ func Backups(p BackupsProps) templ.Component {
 			return nil
 		})
 		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		return nil
-	})
-}
-
-func newestBackup(p BackupsProps) templ.Component {
-	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
-			return templ_7745c5c3_CtxErr
-		}
-		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-		if !templ_7745c5c3_IsBuffer {
-			defer func() {
-				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err == nil {
-					templ_7745c5c3_Err = templ_7745c5c3_BufErr
-				}
-			}()
-		}
-		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var3 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var3 == nil {
-			templ_7745c5c3_Var3 = templ.NopComponent
-		}
-		ctx = templ.ClearChildren(ctx)
-		if len(p.newest()) > 0 {
-			templ_7745c5c3_Err = facts(p.Page, p.newest()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-		}
-		return nil
-	})
-}
-
-func backupForm(p BackupsProps) templ.Component {
-	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
-			return templ_7745c5c3_CtxErr
-		}
-		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-		if !templ_7745c5c3_IsBuffer {
-			defer func() {
-				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err == nil {
-					templ_7745c5c3_Err = templ_7745c5c3_BufErr
-				}
-			}()
-		}
-		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var4 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var4 == nil {
-			templ_7745c5c3_Var4 = templ.NopComponent
-		}
-		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = form(p.Page, deskForm{Do: "backup", Action: p.URL, Token: p.FormToken, Once: p.Once, Button: "Back up now"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -52,7 +52,7 @@ func (p OverviewProps) figures() []figure {
 		disk = figure{Label: "Data", Value: p.Plots.series(plotStore, "store").newest(), Note: "in memory"}
 	}
 	return []figure{
-		{Label: "Events", Value: grouped(p.Plots.total(plotEvents)), Note: compared(plotEvents, "was "+grouped(p.Earlier.total(plotEvents)))},
+		{Label: "Events", Value: grouped(p.Plots.total(plotEvents)), Note: compared(plotEvents, p.wereEvents())},
 		{Label: "Requests", Value: grouped(p.Plots.total(plotRequests)), Note: compared(plotRequests, count(plotRequests, "5xx")+" failed")},
 		{Label: "Latency, p95", Value: p.Plots.series(plotRequests, "p95").newest(), Note: "median " + p.Plots.series(plotRequests, "p50").newest()},
 		{Label: "Failed sign-ins", Href: p.RefusedURL, Value: grouped(p.Plots.total(plotSignIns) - p.Plots.series(plotSignIns, "right").Total),
@@ -60,6 +60,13 @@ func (p OverviewProps) figures() []figure {
 		{Label: "Tokens issued", Value: grouped(p.Plots.total(plotTokens)), Note: compared(plotTokens, count(plotTokens, "refresh_token")+" refreshed")},
 		disk,
 	}
+}
+
+func (p OverviewProps) wereEvents() string {
+	if before := p.Earlier.total(plotEvents); before > 0 {
+		return "was " + grouped(before)
+	}
+	return ""
 }
 
 func (p OverviewProps) ranges() (list []chip) {
@@ -157,7 +164,7 @@ func Overview(p OverviewProps) templ.Component {
 						var templ_7745c5c3_Var3 string
 						templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(", ")
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 96, Col: 12}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 103, Col: 12}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 						if templ_7745c5c3_Err != nil {
@@ -171,7 +178,7 @@ func Overview(p OverviewProps) templ.Component {
 					var templ_7745c5c3_Var4 templ.SafeURL
 					templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(a.URL))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 98, Col: 26}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 105, Col: 26}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 					if templ_7745c5c3_Err != nil {
@@ -184,7 +191,7 @@ func Overview(p OverviewProps) templ.Component {
 					var templ_7745c5c3_Var5 string
 					templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(visible(a.Name))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 98, Col: 46}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 105, Col: 46}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 					if templ_7745c5c3_Err != nil {
@@ -197,7 +204,7 @@ func Overview(p OverviewProps) templ.Component {
 					var templ_7745c5c3_Var6 string
 					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(grouped(a.Events))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 98, Col: 72}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 105, Col: 72}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 					if templ_7745c5c3_Err != nil {

@@ -202,6 +202,9 @@ func (p Plots) compared(earlier Plots, name, note string) string {
 	if before > 0 {
 		change = changeWords(now/before - 1)
 	}
+	if note == "" {
+		return change
+	}
 	return change + ", " + note
 }
 

@@ -189,7 +189,7 @@ func (s *backupSchedule) State() desk.BackupState {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
 	state := s.desk.state
-	state.Every = s.every
+	state.Every, state.Keep = s.every, s.keep
 	return state
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"tollhouse/handlers/web"
@@ -40,6 +41,7 @@ type BackupState struct {
 	Checking string // the name of a backup; "" for none
 	Failed   string // why the last one failed; "" if it did not
 	Every    time.Duration
+	Keep     int // how many are kept
 }
 
 // IsBusy reports whether anything is being done.
@@ -49,7 +51,7 @@ func (s BackupState) IsBusy() bool { return s.Making || s.Checking != "" }
 func (s *Server) backups(v *visit) error {
 	p := views.BackupsProps{
 		InMemory: s.site.Demo != nil, Scheduled: s.config.Backups != nil, URL: "/desk/backups", Once: v.onceField(),
-		BackupCommand: v.s.oauth.Command("tollhouse backup FILE"), RestoreCommand: v.s.oauth.Command("tollhouse restore FILE"),
+		BackupCommand: v.s.oauth.Command("tollhouse backup FILE"),
 	}
 	if p.Scheduled && !p.InMemory {
 		files, err := s.config.Backups.List()
@@ -58,7 +60,7 @@ func (s *Server) backups(v *visit) error {
 			p.Unreadable = true
 		}
 		state := s.config.Backups.State()
-		p.Making, p.Checking, p.Failed, p.Every = state.Making, state.Checking, state.Failed, state.Every
+		p.Making, p.Checking, p.Failed, p.Every, p.Keep = state.Making, state.Checking, state.Failed, state.Every, state.Keep
 		for _, f := range files {
 			b := views.Backup{Name: f.Name, Dir: f.Dir, Bytes: f.Bytes, Made: web.Moment(f.Made, v.now), Problem: f.Problem, VerifyURL: below("/desk/backups", f.Name) + "/verify"}
 			if !f.Checked.IsZero() {
@@ -66,6 +68,11 @@ func (s *Server) backups(v *visit) error {
 			}
 			p.Backups = append(p.Backups, b)
 		}
+		newest := "FILE"
+		if len(files) > 0 {
+			newest = web.ShellOperand(filepath.Join(files[0].Dir, files[0].Name))
+		}
+		p.RestoreCommand = v.s.oauth.Command("tollhouse restore " + newest)
 	}
 	p.Frame = v.frame()
 	v.draw(http.StatusOK, views.Backups(p))

@@ -3,6 +3,7 @@ package desk
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -10,6 +11,8 @@ import (
 
 	"tollhouse/handlers/admin"
 	"tollhouse/handlers/web"
+	"tollhouse/store/webhook"
+	"tollhouse/store/webhook/target"
 	"tollhouse/views"
 )
 
@@ -52,12 +55,43 @@ var worst = []string{admin.StateProblem, admin.StateWarning, admin.StateOK}
 // findings are what the quick checks find, the worst first.
 func (v *visit) findings() (shown []views.Finding) {
 	for _, f := range v.quickFindings() {
-		shown = append(shown, views.Finding{Check: f.Check, State: f.State, Detail: f.Detail, Next: f.Next})
+		found := views.Finding{Check: f.Check, State: f.State, Detail: f.Detail, Next: f.Next}
+		if f.Check == views.CheckWebhooks {
+			found.Failing, found.Since = v.failing()
+		}
+		if len(found.Failing) > 0 {
+			found.State = admin.StateProblem
+		}
+		shown = append(shown, found)
 	}
 	slices.SortStableFunc(shown, func(a, b views.Finding) int {
 		return cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State))
 	})
 	return shown
+}
+
+// failing are the webhook endpoints whose receivers refuse events, and since when the first one
+// does. At the desk that is a problem, since somebody has to look at the answers; a doctor that
+// exits with 1 because of a receiver would be of no use.
+func (v *visit) failing() (list []views.Link, since views.Moment) {
+	hooks := v.s.site.Store.Webhooks
+	if in, err := hooks.Instance(v.ctx); err != nil || in.Held {
+		return nil, since // as the finding says
+	}
+	err := hooks.Each(v.ctx, func(e webhook.Endpoint) error {
+		if e.Health() != webhook.HealthFailing {
+			return nil
+		}
+		list = append(list, views.Link{Label: cmp.Or(e.Description, target.Origin(e.URL)), Href: below(deskWebhooksPath, e.ID)})
+		if at := e.Trouble.Since; !at.IsZero() && (since.At.IsZero() || at.Before(since.At)) {
+			since = web.Moment(at, v.now)
+		}
+		return nil
+	})
+	if err != nil {
+		web.Note(v.ctx, slog.Any("webhooks_err", err))
+	}
+	return list, since
 }
 
 // health is GET /desk/health.
@@ -86,17 +120,7 @@ func (s *Server) check(v *visit) error {
 // settings is GET /desk/settings.
 func (s *Server) settings(v *visit) error {
 	p := views.SettingsProps{Frame: v.frame()}
-	settings := slices.Clone(s.admin.Settings)
-	slices.SortStableFunc(settings, func(a, b admin.Setting) int { // what was set first
-		isDefault := func(s admin.Setting) int {
-			if s.From == "default" {
-				return 1
-			}
-			return 0
-		}
-		return cmp.Compare(isDefault(a), isDefault(b))
-	})
-	for _, setting := range settings {
+	for _, setting := range s.admin.Settings {
 		p.Settings = append(p.Settings, views.Setting{Name: setting.Name, Value: setting.Value, From: setting.From, Variable: setting.Variable})
 	}
 	v.draw(http.StatusOK, views.Settings(p))
