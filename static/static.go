@@ -1,6 +1,7 @@
 // Package static holds what the pages need besides their HTML: one style sheet, one
-// icon, and two scripts, embedded in the binary: one of the operators' pages, one that keeps
-// the sign-in and consent forms from being sent twice.
+// icon, and three scripts, embedded in the binary: one of the operators' pages and of those with
+// commands to copy, one that fetches the list on the testers' page again, and one that keeps the
+// sign-in and consent forms from being sent twice.
 //
 // Each asset is served under a name that carries a hash of its bytes, so that
 // a browser may keep it for ever and still never shows the style of another
@@ -28,7 +29,7 @@ const Prefix = "/static/"
 // keep the address short enough to read in a log.
 const hashLength = 12
 
-//go:embed style.css icon.svg desk.js form.js
+//go:embed style.css icon.svg desk.js dev.js form.js
 var files embed.FS
 
 // contentTypes lists the assets with their media types. Our choice: a table rather than
@@ -37,6 +38,7 @@ var contentTypes = map[string]string{
 	"style.css": "text/css; charset=utf-8",
 	"icon.svg":  "image/svg+xml",
 	"desk.js":   "text/javascript; charset=utf-8",
+	"dev.js":    "text/javascript; charset=utf-8",
 	"form.js":   "text/javascript; charset=utf-8",
 }
 

@@ -15,7 +15,7 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-var names = []string{"style.css", "icon.svg", "desk.js", "form.js"}
+var names = []string{"style.css", "icon.svg", "desk.js", "dev.js", "form.js"}
 
 func TestPath(t *testing.T) {
 	t.Parallel()
@@ -59,6 +59,7 @@ func TestOpen(t *testing.T) {
 		{"style.css", "text/css; charset=utf-8"},
 		{"icon.svg", "image/svg+xml"},
 		{"desk.js", "text/javascript; charset=utf-8"},
+		{"dev.js", "text/javascript; charset=utf-8"},
 		{"form.js", "text/javascript; charset=utf-8"},
 	} {
 		t.Run("answers_for_"+test.name, func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestStyle(t *testing.T) {
 // TestSizes bounds what a page loads beside its HTML.
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	for name, most := range map[string]int{"style.css": 20 << 10, "desk.js": 8 << 10, "form.js": 1 << 10} {
+	for name, most := range map[string]int{"style.css": 20 << 10, "desk.js": 8 << 10, "dev.js": 1 << 10, "form.js": 1 << 10} {
 		if size := len(must.Get(os.ReadFile(name))(t)); size > most {
 			t.Errorf("%s has %d bytes, more than %d", name, size, most)
 		}

@@ -112,6 +112,9 @@ func broken(command string) string {
 		case c == quote:
 			quote = 0
 		}
+		if quote == 0 && strings.HasPrefix(command[i:], " -- ") { // no flag follows
+			return b.String() + command[i:]
+		}
 		flag := quote == 0 && c == ' ' && strings.HasPrefix(command[i+1:], "-")
 		if flag && strings.HasPrefix(command[i+1:], "-- ") {
 			return b.String() + command[i:]

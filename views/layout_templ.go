@@ -80,8 +80,8 @@ type siteHead struct {
 	button       Link // the one button; may be empty
 	filled       bool // it is the page's filled one
 	signOutURL   string
-	signOutToken string // without it there is no form to sign out
-	script       bool   // the page has buttons to copy
+	signOutToken string   // without it there is no form to sign out
+	scripts      []string // desk.js copies; the policy of the page must allow them
 }
 
 // site is the frame of a page for everybody: start, account, reference.
@@ -114,15 +114,15 @@ func site(p Page, h siteHead) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if h.script {
+		for _, name := range h.scripts {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<script src=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
-			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(p.at(static.Path("desk.js")))
+			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(p.at(static.Path(name)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `layout.templ`, Line: 46, Col: 46}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `layout.templ`, Line: 46, Col: 41}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {

@@ -108,6 +108,9 @@ func writeSite(t *testing.T, dir, words string) map[string]string {
 	}
 	addresses := map[string]string{}
 	for screen, c := range screens(views.Page{Base: dir, Host: "pay.larkspurtea.example"}, words) {
+		if strings.HasPrefix(screen, "dev") {
+			continue // its tables cut what is long, as those of the desk; the browser tests look at both
+		}
 		path := filepath.Join(dir, strings.ReplaceAll(screen, " ", "-")+".html")
 		must.Do(t, os.WriteFile(path, []byte(render(t, c)), 0o600))
 		addresses[screen] = (&url.URL{Scheme: "file", Path: path}).String()

@@ -57,7 +57,14 @@ func screens(p views.Page, s string) map[string]templ.Component {
 		"login in dev": views.Login(views.LoginProps{
 			Page: dev, Action: "/login", To: s, FormToken: s, Notice: views.LoginStale, DemoUsername: s, DemoPassword: s,
 		}),
-		"consent":                 views.Consent(consent),
+		"consent": views.Consent(consent),
+		"dev": views.Dev(views.DevProps{
+			Page: dev, FormToken: s, URL: "/_dev/", ListURL: "/_dev", DocsURL: "/docs", Clock: when, Total: 2, Filter: map[string]string{"path": s, "fault": s},
+			Requests: []views.DevRequest{{N: 1, Method: s, Path: s, Error: s, Client: s, Username: s, Fault: s, When: when, Status: 503}, {N: 2, When: when, Notices: []string{s}}},
+			Request:  &views.DevRequest{N: 1, JSON: s, When: when}, Faults: []views.DevFault{{ID: s, Match: s, Do: s, Left: -1}}, Snapshots: []string{s},
+			Tokens: &views.DevTokens{Access: s, Refresh: s}, Refused: views.DevRefusal{Call: "addFault", Text: s, Member: "match.path", Typed: map[string]string{"match.path": s}},
+		}),
+		"dev at the beginning":    views.Dev(views.DevProps{Page: dev, FormToken: s, URL: "/_dev/", ListURL: "/_dev", DocsURL: "/docs", Clock: when, Running: true}),
 		"consent with an account": views.Consent(withAccount),
 		"account":                 views.Account(account),
 		"account with everything": views.Account(full),

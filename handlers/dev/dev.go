@@ -84,10 +84,17 @@ func (s *Server) Mount(r *web.Router) {
 	if s.controls == nil {
 		return
 	}
-	for _, e := range s.endpoints(r) {
+	endpoints := s.endpoints(r)
+	r.Get(pagePath, s.orPage(web.NotFound))
+	r.On(http.MethodPost, pagePath, s.sendForm(endpoints))
+	for _, e := range endpoints {
 		var known []string
 		for _, p := range e.query {
 			known = append(known, p[0])
+		}
+		if e.method == http.MethodGet && e.path == "" {
+			r.Get(web.DevPath, s.orPage(withQuery(known, e.serve)))
+			continue
 		}
 		if e.method == http.MethodGet {
 			r.Get(web.DevPath+e.path, withQuery(known, e.serve))

@@ -9,6 +9,7 @@
 // replaces or breaks its answer. The controls themselves are never hit or recorded.
 //
 //	/_dev                      dev.go: the table of endpoints, which openapi.go describes
+//	/_dev/                     page.go: the page for people, whose forms send the calls below
 //	/_dev/clock                clock.go
 //	/_dev/faults               faults.go; fault_rules.go has the rules, fault_answers.go
 //	                           carries them out

@@ -61,6 +61,11 @@ type entry struct {
 	notice bool
 }
 
+// json is the entry on the wire.
+func (e *entry) json() json.RawMessage {
+	return append(strconv.AppendInt([]byte(`{"n":`), e.n, 10), e.text...)
+}
+
 func (e *entry) size() int {
 	return entryOverhead + len(e.text) + len(e.method) + len(e.path) + len(e.client) + len(e.grant) + len(e.user) + len(e.fault)
 }
@@ -154,7 +159,7 @@ func (j *Journal) Find(f Filter, limit int) (found []json.RawMessage, count int,
 			continue
 		}
 		if count++; count <= limit {
-			found = append(found, append(strconv.AppendInt([]byte(`{"n":`), e.n, 10), e.text...))
+			found = append(found, e.json())
 		}
 	}
 	return found, count, j.dropped

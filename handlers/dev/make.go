@@ -20,9 +20,12 @@ import (
 	"tollhouse/store/snapshot"
 )
 
+// makeTokensCall is the operation whose answer the page for people shows.
+const makeTokensCall = "makeTokens"
+
 func (s *Server) makeEndpoints() []devEndpoint {
 	return []devEndpoint{
-		{id: "makeTokens", method: "POST", path: "/tokens", does: "issues tokens without a grant, expired ones too", body: `{"expires_in":-60}`,
+		{id: makeTokensCall, method: "POST", path: "/tokens", does: "issues tokens without a grant, expired ones too", body: `{"expires_in":-60}`,
 			takes: "TokenMaking", answers: []devAnswer{{200, "The tokens.", "TokenAnswer"}}, refuses: []int{404, 409},
 			serve: s.makeTokens},
 		{id: "makeEvents", method: "POST", path: "/events", does: "records events, past ones too", body: `{"type":"invoice.paid","resource":"inv_1","eventData":{"object":{}},"createdAt":86400}`,

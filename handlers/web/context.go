@@ -102,6 +102,11 @@ func PathParam(r *http.Request, name string) string {
 	return FactsFrom(r.Context()).Params.ByName(name)
 }
 
+// SetPathParam sets a parameter for a handler that is called by another one.
+func SetPathParam(r *http.Request, name, value string) {
+	FactsFrom(r.Context()).Params = httprouter.Params{{Key: name, Value: value}}
+}
+
 // NotePrincipal records whose access token a request has; its account is charged from then on,
 // or the platform client.
 func NotePrincipal(ctx context.Context, p *store.Principal) {

@@ -49,7 +49,7 @@ func (s *Site) handleLost(h Handler) http.Handler {
 		}
 		p := AsProblem(h(w, r))
 		NoteProblem(r.Context(), p)
-		if asksForHTML(r) {
+		if AsksForHTML(r) {
 			s.WriteProblemPage(w, r, p)
 			return
 		}

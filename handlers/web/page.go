@@ -72,6 +72,16 @@ func PageHeaders(w http.ResponseWriter, forms formsLead) {
 		"; frame-ancestors 'none'; base-uri 'none'")
 }
 
+// AllowScript lets the page load our own scripts, and these fetch our own pages.
+func AllowScript(w http.ResponseWriter, fetches bool) {
+	allowed := "script-src 'self'"
+	if fetches {
+		allowed += "; connect-src 'self'"
+	}
+	const name = "Content-Security-Policy"
+	w.Header().Set(name, strings.Replace(w.Header().Get(name), "script-src 'none'", allowed, 1))
+}
+
 // Render draws the screen before it sends the first byte, so that a failure can still
 // become an error.
 func (s *Site) Render(w http.ResponseWriter, r *http.Request, status int, screen templ.Component) {
@@ -151,8 +161,8 @@ func plainKind(p *Problem) views.ErrorKind {
 // AsksForJSON reports whether Accept names application/json: browsers do not.
 func AsksForJSON(r *http.Request) bool { return accepts(r, "application/json") }
 
-// asksForHTML reports whether Accept names text/html: browsers do.
-func asksForHTML(r *http.Request) bool { return accepts(r, "text/html") }
+// AsksForHTML reports whether Accept names text/html: browsers do.
+func AsksForHTML(r *http.Request) bool { return accepts(r, "text/html") }
 
 func accepts(r *http.Request, wanted string) bool {
 	for _, header := range r.Header.Values("Accept") {
