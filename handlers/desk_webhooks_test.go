@@ -52,7 +52,7 @@ func TestDeskWebhookTestShowsTheEndpointAsItIsAfterwards(t *testing.T) {
 	sender.accepted = func() error { return h.Webhooks.TestAccepted(t.Context(), &e) }
 	a := b.sent(t, "/desk/webhooks/"+e.ID, "test")
 	wantStatus(t, a, http.StatusOK)
-	if text := words(t, a); !strings.Contains(text, "failed attempts: 0") || !strings.Contains(text, "Next attempt now") {
+	if text := words(t, a); !strings.Contains(text, "has not been tried since. Next attempt now.") {
 		t.Errorf("the page says %s", text)
 	}
 }
@@ -103,7 +103,7 @@ func TestDeskSendsADeliveryAgain(t *testing.T) {
 	delivered, _ := handlers.BlockWebhook(t, h.Store, e.ID)
 	page := "/desk/webhooks/" + e.ID
 	a := b.get(t, page)
-	if text := words(t, a); !strings.Contains(text, "failing since ") || !strings.Contains(text, " ms ") {
+	if text := words(t, a); !strings.Contains(text, "Failing since ") || !strings.Contains(text, " ms ") {
 		t.Errorf("the page does not say since when, and how long an attempt took: %s", text)
 	}
 	_, fields := deskForm(t, a, "retry")
@@ -147,7 +147,7 @@ func TestDeskWebhooks(t *testing.T) {
 		if ids := rows(t, a, "data-webhook"); len(ids) != 1 || ids[0] != e.ID {
 			t.Errorf("rows = %v", ids)
 		}
-		for _, want := range []string{"https://hooks.larkspurtea.example", "Larkspur <b>", h.account, "idle", "10 min ago"} {
+		for _, want := range []string{"https://hooks.larkspurtea.example", "Larkspur <b>", h.account, "Idle", "6 wait"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the list lacks %q: %s", want, text)
 			}
@@ -169,7 +169,10 @@ func TestDeskWebhooks(t *testing.T) {
 		if ids := rows(t, a, "data-delivery"); len(ids) != 2 || ids[0] != blocked || ids[1] != delivered {
 			t.Errorf("deliveries = %v", ids)
 		}
-		for _, want := range []string{"failing", blocked, "Next attempt in ", "no such order", "500", "https://hooks.larkspurtea.example/secret-path", "tollhouse webhook delete " + e.ID} {
+		if !strings.Contains(a.body, `href="/desk/events/`+blocked+`?account=`) {
+			t.Error("what blocks has no page")
+		}
+		for _, want := range []string{"Failing since ", "One event blocks 5 others.", "was answered 500; 1 failed attempt. Next attempt in ", "no such order", "500", "https://hooks.larkspurtea.example/secret-path", "tollhouse webhook delete " + e.ID} {
 			if !strings.Contains(words(t, a), want) {
 				t.Errorf("the page lacks %q", want)
 			}
@@ -192,7 +195,7 @@ func TestDeskWebhooks(t *testing.T) {
 		press("retry-parked", "The events are being retried.")
 	})
 	t.Run("disable_and_enable", func(t *testing.T) {
-		if text := press("disable", "The endpoint is disabled."); !strings.Contains(text, "disabled: on request") {
+		if text := press("disable", "The endpoint is disabled."); !strings.Contains(text, "Disabled: on request") {
 			t.Errorf("the page does not say why: %s", text)
 		}
 		if got := now(); got.Enabled() || got.Disabled.By != webhook.ByOperator {
@@ -234,6 +237,31 @@ func TestDeskWebhooks(t *testing.T) {
 			t.Error("the page shows a secret")
 		}
 	})
+	t.Run("an_endpoint_is_made_and_its_secret_shown_once", func(t *testing.T) {
+		const form = "/desk/new-webhook"
+		for _, c := range []struct{ field, value, want string }{
+			{"url", "ftp://hooks.larkspurtea.example/", "The URL must begin with https://."},
+			{"types", "custom", "types has "}, {"account", "acct_nobody", "There is no account "},
+		} {
+			a := b.sent(t, form, "create-webhook", "url", "https://hooks.larkspurtea.example/new", c.field, c.value)
+			wantStatus(t, a, http.StatusBadRequest)
+			if text := words(t, a); !strings.Contains(text, c.want) || !strings.Contains(a.body, `aria-invalid="true"`) {
+				t.Errorf("%s %q: the form says %s", c.field, c.value, text)
+			}
+		}
+		a := b.sent(t, form, "create-webhook", "url", "https://hooks.larkspurtea.example/new", "description", "Ledger", "account", h.account, "types", "customer.*\n*.deleted", "order", "none", "from", "start")
+		wantStatus(t, a, http.StatusOK)
+		made := must.Get(h.Webhooks.Find(t.Context(), webhook.System, marked(t, a, "data-webhook-id")))(t)
+		if sec := marked(t, a, "data-secret"); !strings.HasPrefix(sec, "whsec_") || made.Description != "Ledger" || len(made.Types) != 2 || made.Order != webhook.None || !made.Behind {
+			t.Errorf("secret %q, made %+v", sec, made)
+		}
+		if shown := b.get(t, "/desk/webhooks/"+made.ID); strings.Contains(shown.body, "whsec_") || !strings.Contains(words(t, shown), "customer.*, *.deleted") {
+			t.Errorf("its page: %s", words(t, shown))
+		}
+		again := b.sent(t, form, "create-webhook", "url", "https://hooks.larkspurtea.example/new", "account", h.account)
+		wantStatus(t, again, http.StatusConflict)
+		must.Do(t, h.Webhooks.Delete(t.Context(), webhook.System, made.ID))
+	})
 	t.Run("a_hold_is_said_and_ended", func(t *testing.T) {
 		wantStatus(t, b.sent(t, "/desk/webhooks", "hold"), http.StatusSeeOther)
 		if in := must.Get(h.Webhooks.Instance(t.Context()))(t); !in.Held {
@@ -258,8 +286,8 @@ func TestDeskWebhooks(t *testing.T) {
 				t.Errorf("a line has the path or the secret: %s", l.Reason)
 			}
 		}
-		if lines != 11 {
-			t.Errorf("%d lines name the operator, want 11", lines)
+		if lines != 12 {
+			t.Errorf("%d lines name the operator, want 12", lines)
 		}
 	})
 	t.Run("an_unknown_endpoint_is_not_found", func(t *testing.T) {

@@ -246,7 +246,7 @@ func (p ClientProps) newSecret() deskForm {
 		f.Hidden = sure
 		f.Text, f.Button = []string{"The current secret keeps working until the next rotation, so that you can deploy the new one step by step."}, "Rotate the secret"
 	}
-	f.Fields = []deskField{{As: "box", Name: "revoke_tokens", Label: "It leaked: end the old secret and all tokens now (" + p.Lost.all() + ")"}}
+	f.Fields = []deskField{{As: "box", Name: "revoke_tokens", Label: "It leaked: end the old secret and all tokens now (" + p.Lost.all() + ")", Takes: true}}
 	return f
 }
 

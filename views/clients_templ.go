@@ -77,9 +77,9 @@ func (c ListedClient) kind() string {
 
 func stateBadge(disabled bool) badge {
 	if disabled {
-		return badge{stateOff, "Disabled"}
+		return badge{State: stateOff, Text: "Disabled"}
 	}
-	return badge{stateOK, "Enabled"}
+	return badge{State: stateOK, Text: "Enabled"}
 }
 
 func stateCell(disabled bool) deskCell {

@@ -62,7 +62,7 @@ func deskScreens() map[string]templ.Component {
 		Kinds: []views.KindChoice{{URL: "/desk/events", Current: true}, {Kind: "customer", URL: "/desk/events?type=customer.*"}, {Kind: name, URL: "/desk/events?type=x"}},
 		Type:  name, Resource: name, From: name, Further: []views.Detail{{Label: "limit", Value: "5"}},
 	}
-	hook := views.ListedWebhook{ID: "wep_1", Description: name, URL: "/desk/webhooks/wep_1", Origin: name, Account: name, Health: "disabled", Why: "gone", Behind: true, DeliveredTo: when, Parked: 1, Dead: 2}
+	hook := views.ListedWebhook{ID: "wep_1", Description: name, URL: "/desk/webhooks/wep_1", Origin: name, Account: name, Health: "disabled", Why: "gone", Waiting: views.Waiting{Events: 1204}, Recent: []string{"delivered", "dead", "retrying"}, First: when, Parked: 1, Dead: 2}
 	starts := []time.Time{goldenNow.Add(-2 * time.Hour), goldenNow.Add(-time.Hour)}
 	plots := views.Plots{Range: "24h", Now: goldenNow.Add(-time.Minute), Starts: starts, End: goldenNow, Missed: []views.Span{{From: starts[0], To: starts[1]}}, Plots: []views.PlotData{
 		{Name: "events", Series: []views.Series{{Name: name, Values: []views.Value{{Known: true, Number: 3}, {}}, Total: 3}}},
@@ -96,12 +96,14 @@ func deskScreens() map[string]templ.Component {
 		"user-code":     views.UserCode(views.UserCodeProps{Frame: frame, Username: name, URL: "/desk/users/usr_1", Code: "CODE", CodeURL: "/new-password"}),
 		"access":        views.Access(views.AccessProps{Frame: frame, URL: "/desk/access", User: name, Browsers: []views.Browser{browser}, Access: access, TooMany: true}),
 		"audit":         views.Audit(views.AuditProps{Frame: frame, URL: "/desk/audit", User: name, List: audit}),
-		"webhooks":      views.Webhooks(views.WebhooksProps{Frame: frame, Webhooks: []views.ListedWebhook{hook}, Held: true, Restored: true, HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume", APIPath: "/api/webhook-endpoints", CreateCommand: name}),
+		"webhooks":      views.Webhooks(views.WebhooksProps{Frame: frame, Webhooks: []views.ListedWebhook{hook}, Held: true, Restored: true, NewURL: "/desk/new-webhook", HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume", APIPath: "/api/webhook-endpoints", CreateCommand: name}),
 		"webhook": views.Webhook(views.WebhookProps{
-			Frame: frame, Webhook: hook, Address: name, Types: []string{name}, Order: "strict", Created: when, Tried: when, LastError: name, Blocked: &views.Blocked{Event: name, Attempts: 2, Next: soon}, GapAfter: name,
+			Frame: frame, Webhook: hook, Address: name, Types: []string{name}, Strict: true, Secrets: 1, Created: when, Tried: when, DeliveredTo: when, LastError: name,
+			Blocked: &views.Blocked{Event: name, Type: name, URL: "/desk/events/1", Attempts: 2, Status: 503, Next: soon}, GapAfter: name,
 			Deliveries: []views.Delivery{{Event: name, Type: name, URL: "/desk/events/1", State: "dead", Attempts: 3, Status: 500, Body: name, Tried: when}}, Once: "ONCE", DeleteCommand: name, Test: &views.SentTest{Status: 500, MS: 12, Error: name},
 		}),
-		"webhook-secret": views.WebhookSecret(views.WebhookSecretProps{Frame: frame, ID: "wep_1", Origin: name, URL: "/desk/webhooks/wep_1", Secret: "SECRET"}),
+		"new-webhook":    views.NewWebhook(views.NewWebhookProps{Frame: frame, Address: name, Description: name, Account: name, Types: []string{name}, Order: "none", Accounts: []string{name}, Refusal: views.Refusal{"url": name}, URL: "/desk/webhooks", Once: "ONCE"}),
+		"webhook-secret": views.WebhookSecret(views.WebhookSecretProps{Frame: frame, ID: "wep_1", Name: name, URL: "/desk/webhooks/wep_1", Secret: "SECRET"}),
 		"backups": views.Backups(views.BackupsProps{
 			Frame: found, Scheduled: true, Every: day, Checking: name, Failed: name, URL: "/desk/backups", Once: "ONCE", RestoreCommand: name,
 			Backups: []views.Backup{{Name: name, Dir: name, Bytes: 3 << 20, Made: when, Problem: name, VerifyURL: "/desk/backups/x/verify"}, {Name: name, Made: when, Checked: when, VerifyURL: "/desk/backups/y/verify"}},

@@ -86,7 +86,7 @@ var deskGroups = []struct {
 // within names the navigation's place of pages that have none of their own.
 var within = map[string]string{
 	"event": "events", "resource": "resources", "client": "clients", "new-client": "clients",
-	"user": "users", "new-user": "users", "accounts": "users", "webhook": "webhooks",
+	"user": "users", "new-user": "users", "accounts": "users", "webhook": "webhooks", "new-webhook": "webhooks",
 }
 
 func placeNamed(name string) deskPlace {

@@ -428,9 +428,9 @@ func devClock(p DevProps) templ.Component {
 }
 
 func (p DevProps) clockFacts() []deskFact {
-	state := badge{stateOK, "Running"}
+	state := badge{State: stateOK, Text: "Running"}
 	if !p.Running {
-		state = badge{stateOff, "Frozen"}
+		state = badge{State: stateOff, Text: "Frozen"}
 	}
 	return []deskFact{{Label: "Time", deskCell: deskCell{Text: p.Clock.exact()}}, {Label: "State", deskCell: deskCell{Text: state.Text, State: state.State}}}
 }

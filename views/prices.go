@@ -237,6 +237,20 @@ func (w Waiting) words() string {
 	return countOf(w.Events, "event")
 }
 
+// number is how many, in a table.
+func (w Waiting) number() string {
+	if w.More {
+		return "more than " + grouped(float64(w.Events))
+	}
+	return grouped(float64(w.Events))
+}
+
+// less is what waits without so many of it.
+func (w Waiting) less(events int) Waiting {
+	w.Events = max(0, w.Events-events)
+	return w
+}
+
 // WebhookDisabled is the price of disabling an endpoint.
 type WebhookDisabled struct {
 	Origin, Account string

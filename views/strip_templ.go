@@ -129,4 +129,40 @@ func stripPath(states []string, room int, state string, top int) string {
 	return b.String()
 }
 
+// A stripSum counts the deliveries of a state.
+type stripSum struct {
+	state         string
+	colour, count int
+}
+
+func stripSums(states []string) (sums []stripSum) {
+	for _, look := range stripLooks {
+		n := 0
+		for _, s := range states {
+			if s == look.state {
+				n++
+			}
+		}
+		if n > 0 {
+			sums = append(sums, stripSum{look.state, look.colour, n})
+		}
+	}
+	return sums
+}
+
+// deliveriesLabel says what a strip shows.
+func deliveriesLabel(states []string) string {
+	if len(states) == 0 {
+		return "No deliveries yet"
+	}
+	label := fmt.Sprintf("The last %d deliveries, oldest first: ", len(states))
+	for i, s := range stripSums(states) {
+		if i > 0 {
+			label += ", "
+		}
+		label += fmt.Sprintf("%d %s", s.count, s.state)
+	}
+	return label
+}
+
 var _ = templruntime.GeneratedTemplate

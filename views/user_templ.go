@@ -129,7 +129,7 @@ func (p UserProps) facts() []deskFact {
 		{Label: "Role", deskCell: u.role()}, {Label: "Created", deskCell: deskCell{When: p.Created}}, {Label: "Last sign-in", deskCell: whenOr(u.SignedIn, "never")},
 	}
 	if !p.CodeEnds.isNever() {
-		facts = append(facts, deskFact{Label: "Code", deskCell: deskCell{Text: "1, valid until " + p.CodeEnds.date()}})
+		facts = append(facts, deskFact{Label: "Code expires", deskCell: deskCell{When: p.CodeEnds.as(ending)}})
 	}
 	return facts
 }

@@ -19,14 +19,16 @@ type WebhookProps struct {
 	Webhook       ListedWebhook
 	Address       string // that events are sent to
 	Types         []string
-	Order         string
+	Strict        bool // one at a time, in the order of the log
 	Created       Moment
 	Tried         Moment   // last
+	DeliveredTo   Moment   // the last event
 	LastError     string   // may be empty
 	Blocked       *Blocked // nil if no event blocks
 	GapAfter      string   // id of the event after which some were removed before they could be sent; may be empty
 	Enabled       bool
 	Reserved      bool // disabled by an operator: only operators can enable it
+	Secrets       int
 	Deliveries    []Delivery
 	Older         string // address of older deliveries; may be empty
 	Once          string // hidden field "once" of the form for a new secret
@@ -36,9 +38,12 @@ type WebhookProps struct {
 
 // Blocked is the event that an endpoint waits for.
 type Blocked struct {
-	Event    string
-	Attempts int // failed
-	Next     Moment
+	Event, Type string
+	URL         string // of the event's page; may be empty
+	Attempts    int    // failed
+	Status      int    // of the last answer; 0 for none
+	Error       string // why there was none
+	Next        Moment
 }
 
 // A Delivery is an event that was sent to an endpoint, or is to be.
@@ -52,7 +57,6 @@ type Delivery struct {
 	Body        string // of the answer
 	MS          int64  // that the last attempt took
 	Tried       Moment // last
-	SendURL     string // where the form that sends it again is posted
 }
 
 // A SentTest is what came of a test of an endpoint.
@@ -61,14 +65,6 @@ type SentTest struct {
 	Status    int // of the answer; 0 for none
 	MS        int64
 	Error     string // may be empty
-}
-
-// WebhookSecretProps describes the answer that alone shows an endpoint's new secret.
-type WebhookSecretProps struct {
-	Frame
-	ID, Origin, URL string
-	Secret          string
-	Revoked         bool // the old secret has ended
 }
 
 func (t SentTest) words() string {
@@ -87,7 +83,8 @@ func (t SentTest) words() string {
 }
 
 func (p WebhookProps) heading() heading {
-	h := heading{name: "webhook", title: p.Webhook.Origin, crumb: Link{Label: "Webhooks", Href: "/desk/webhooks"}}
+	h := heading{name: "webhook", title: p.Webhook.name(), crumb: Link{Label: "Webhooks", Href: "/desk/webhooks"}, badge: p.Webhook.health(),
+		acts: act(p.Page, deskAct{Do: "test", Action: p.Webhook.URL + "/test", Token: p.FormToken, Label: "Send a test"})}
 	switch {
 	case p.Test == nil:
 	case p.Test.Delivered:
@@ -98,22 +95,51 @@ func (p WebhookProps) heading() heading {
 	return h
 }
 
+// failures says what the event met.
+func (b Blocked) failures() string {
+	switch {
+	case b.Attempts == 0:
+		return b.Type + " has not been tried since."
+	case b.Status != 0:
+		return fmt.Sprintf("%s was answered %d; %s.", b.Type, b.Status, countOf(b.Attempts, "failed attempt"))
+	}
+	return fmt.Sprintf("%s was not answered (%s); %s.", b.Type, b.Error, countOf(b.Attempts, "failed attempt"))
+}
+
+func (p WebhookProps) blocking() blocking {
+	b := p.Blocked
+	n := blocking{State: stateProblem, What: "One event blocks the endpoint.", Why: b.failures() + " Next attempt " + b.Next.as(next).words() + "."}
+	if others := p.Webhook.Waiting.less(1); others.Events > 0 {
+		n.What = "One event blocks " + others.number() + " others."
+	}
+	if b.URL != "" {
+		n.Link = Link{Label: "Look at the event", Href: b.URL}
+	}
+	n.Act = deskAct{Do: "skip", Action: p.Webhook.URL + "/skip", Token: p.FormToken, Label: "Skip it", Name: "event", Value: b.Event}
+	return n
+}
+
 func (p WebhookProps) facts() []deskFact {
 	w := p.Webhook
+	types, order, upTo := strings.Join(p.Types, ", "), "None: as fast as possible", deskCell{Text: "up to date"}
+	if types == "*" {
+		types = "All"
+	}
+	if p.Strict {
+		order = "Strict: one at a time, in the order of the log"
+	}
+	if w.Waiting.Events > 0 {
+		upTo = whenOr(p.DeliveredTo, "nothing yet")
+		upTo.Note = w.backlog()
+	}
 	facts := []deskFact{
-		{Label: "Endpoint ID", deskCell: deskCell{Text: w.ID}, Copy: true}, {Label: "Account", deskCell: deskCell{Text: w.Account}},
-		{Label: "URL", deskCell: deskCell{Text: p.Address}}, {Label: "Description", deskCell: deskCell{Text: orElse(w.Description, "–")}},
-		{Label: "Types", deskCell: deskCell{Text: strings.Join(p.Types, ", ")}}, {Label: "Order", deskCell: deskCell{Text: p.Order}},
-		{Label: "Health", deskCell: w.health()}, {Label: "Delivered up to", deskCell: w.deliveredTo()},
-		{Label: "Created", deskCell: whenOr(p.Created, "–")}, {Label: "Last attempt", deskCell: whenOr(p.Tried, "–")},
-		{Label: "Parked", deskCell: deskCell{Text: strconv.Itoa(w.Parked)}}, {Label: "Dead", deskCell: deskCell{Text: strconv.Itoa(w.Dead)}},
+		{Label: "Endpoint ID", deskCell: deskCell{Text: w.ID}, Copy: true}, {Label: "URL", deskCell: deskCell{Text: p.Address}},
+		{Label: "Account", deskCell: deskCell{Text: w.Account}}, {Label: "Types", deskCell: deskCell{Text: types}}, {Label: "Order", deskCell: deskCell{Text: order}},
+		{Label: "Delivered up to", deskCell: upTo}, {Label: "Last attempt", deskCell: whenOr(p.Tried, "–")},
+		{Label: "Parked, dead", deskCell: deskCell{Text: fmt.Sprintf("%d, %d", w.Parked, w.Dead)}}, {Label: "Created", deskCell: whenOr(p.Created, "–")},
 	}
 	if p.LastError != "" {
 		facts = append(facts, deskFact{Label: "Last error", deskCell: deskCell{Text: p.LastError}})
-	}
-	if b := p.Blocked; b != nil {
-		facts = append(facts, deskFact{Label: "Blocked on", deskCell: deskCell{Text: b.Event, Code: true, Note: "failed attempts: " + strconv.Itoa(b.Attempts)}},
-			deskFact{Label: "Next attempt", deskCell: deskCell{When: b.Next.as(next)}})
 	}
 	if p.GapAfter != "" {
 		facts = append(facts, deskFact{Label: "Gap", deskCell: deskCell{Text: "Events after " + p.GapAfter + " were removed before they could be sent."}})
@@ -121,58 +147,81 @@ func (p WebhookProps) facts() []deskFact {
 	return facts
 }
 
-func (p WebhookProps) acts() (acts []deskAct) {
-	add := func(do, label string) {
-		acts = append(acts, deskAct{Do: do, Action: p.Webhook.URL + "/" + do, Token: p.FormToken, Label: label})
-	}
-	add("test", "Send a test")
-	switch {
-	case p.Enabled:
-		add("disable", "Disable")
-	case !p.Reserved:
-		add("disable", "Let only operators enable it")
-	}
-	if p.Blocked != nil {
-		add("skip", "Skip blocking event")
-		acts[len(acts)-1].Name, acts[len(acts)-1].Value = "event", p.Blocked.Event
-	}
-	if p.Webhook.Parked > 0 {
-		add("retry-parked", "Retry parked events")
-	}
-	if p.Webhook.Dead > 0 {
-		add("retry-dead", "Retry dead events")
-	}
-	return acts
+// deed is a form with the last word of its address.
+func (p WebhookProps) deed(do string) deskForm {
+	return deskForm{Do: do, Action: p.Webhook.URL + "/" + do, Token: p.FormToken}
 }
 
 func (p WebhookProps) enable() deskForm {
-	return deskForm{Do: "enable", Action: p.Webhook.URL + "/enable", Token: p.FormToken, Button: "Enable",
-		Fields: []deskField{{As: "box", Name: "now", Label: "Skip pending events; start with the next one"}}}
+	f := p.deed("enable")
+	f.Button, f.Hidden = "Enable the endpoint", sure
+	if p.Webhook.Waiting.Events > 0 {
+		f.Text = []string{"What waits is sent first: " + p.Webhook.Waiting.words() + "."}
+		f.Fields = []deskField{{As: "box", Name: "now", Label: "Skip what waits: " + p.Webhook.Waiting.words() + " will not be sent to it.", Takes: true}}
+	}
+	return f
 }
 
+func (p WebhookProps) disable() deskForm {
+	if p.Enabled {
+		return p.deed("disable").costs(WebhookDisabled{Origin: p.Webhook.Origin, Account: p.Webhook.Account, Waiting: p.Webhook.Waiting})
+	}
+	f := p.deed("disable")
+	f.Text, f.Button = []string{"The application that created it can enable it, until an operator disables it too."}, "Let only operators enable it"
+	return f
+}
+
+func (p WebhookProps) retry(do string, events int) deskForm {
+	f := p.deed(do)
+	f.Text, f.Button = []string{countOf(events, "event") + " of the list becomes due now."}, "Retry"
+	if events != 1 {
+		f.Text = []string{countOf(events, "event") + " of the list become due now."}
+	}
+	return f
+}
+
+// newSecret tells what both answers to its question cost.
 func (p WebhookProps) newSecret() deskForm {
-	return deskForm{Do: "rotate-secret", Action: p.Webhook.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once,
-		Text:   []string{"Both secrets are valid for 24 hours, so you can roll over."},
-		Fields: []deskField{{As: "box", Name: "leaked", Label: "The old secret leaked: revoke it immediately"}}, Button: "Rotate the secret"}
+	f := p.deed("rotate-secret")
+	f.Once, f.Button, f.Hidden = p.Once, "Rotate the secret", sure
+	f.Text = []string{"Requests are signed with both secrets for 24 hours, so that the receiver can change over."}
+	f.Fields = []deskField{{As: "box", Name: "leaked", Label: "It leaked: " + WebhookSecretEnded{Secrets: p.Secrets}.words().text[0], Takes: true}}
+	return f
 }
 
+// deliveryStates are the states of deliveries as badges have them.
 var deliveryStates = map[string]string{
 	"delivered": stateOK, "retrying": stateWarning, "parked": stateWarning, "dead": stateProblem, "skipped": stateOff,
 }
 
+func (d Delivery) answer() string {
+	if d.Status != 0 {
+		return strconv.Itoa(d.Status)
+	}
+	return orElse(d.Error, "–")
+}
+
+const answerShown = 120 // characters of an answer
+
+// note is the beginning of what the receiver said, or the id of an event without a page.
+func (d Delivery) note() string {
+	if d.URL == "" {
+		return d.Event
+	}
+	if said := []rune(d.Body); len(said) > answerShown {
+		return string(said[:answerShown]) + "…"
+	}
+	return d.Body
+}
+
 func (p WebhookProps) deliveries() deskTable {
-	t := deskTable{Heading: "Latest deliveries", List: "deliveries", Older: p.Older, Empty: blank{Text: "Nothing was delivered yet."},
-		Columns: []column{{Label: "Last attempt", Class: "when"}, {Label: "Event", Head: true}, {Label: "State"}, {Label: "Answer", Say: true}, {Label: "Attempts", Class: "number", Say: true}, {Label: "Took", Class: "number", Say: true}, {Class: "act"}}}
-	t.Do, t.Token = "retry", p.FormToken
+	t := deskTable{Heading: "Deliveries", List: "deliveries", Older: p.Older, Do: "retry", Action: p.Webhook.URL + "/retry", Token: p.FormToken, Empty: blank{Text: "Nothing was delivered yet."},
+		Columns: []column{{Label: "Last attempt", Class: "when"}, {Label: "Event", Head: true}, {Label: "State"}, {Label: "Answer", Say: true}, {Label: "Attempts", Class: "number", Say: true}, {Class: "number"}}}
 	for _, d := range p.Deliveries {
-		answer := orElse(d.Error, "–")
-		if d.Status != 0 {
-			answer = strconv.Itoa(d.Status)
-		}
 		t.Rows = append(t.Rows, deskRow{Hook: "delivery", ID: d.Event, State: d.State, Cells: []deskCell{
-			whenOr(d.Tried.as(clock), "–"), {Text: d.Type, Href: d.URL, Note: d.Event}, {Text: d.State, State: deliveryStates[d.State]},
-			{Text: answer, Note: d.Body}, {Text: strconv.Itoa(d.Attempts)}, {Text: fmt.Sprintf("%d ms", d.MS)},
-			{Act: &deskAct{Action: d.SendURL, Label: "Send again", Of: d.Type, Name: "event", Value: d.Event}},
+			whenOr(d.Tried.as(clock), "–"), {Text: d.Type, Kind: EventColour(d.Type), Href: d.URL, Note: d.note()}, {Text: capital(d.State), State: deliveryStates[d.State]},
+			{Text: d.answer(), Note: fmt.Sprintf("%d\u00a0ms", d.MS)}, {Text: strconv.Itoa(d.Attempts)},
+			{Act: &deskAct{Label: "Send again", Of: d.Type, Name: "event", Value: d.Event}},
 		}})
 	}
 	return t
@@ -212,49 +261,45 @@ func Webhook(p WebhookProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = facts(p.Page, p.facts()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
+			if p.Blocked != nil {
+				templ_7745c5c3_Err = p.blocking().draw(p.Page).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
 			}
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = acts(p.Page, "Actions", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			if !p.Enabled {
-				templ_7745c5c3_Err = deed(p.Page, "Enable", p.enable()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Var3 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+				if !templ_7745c5c3_IsBuffer {
+					defer func() {
+						templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err == nil {
+							templ_7745c5c3_Err = templ_7745c5c3_BufErr
+						}
+					}()
+				}
+				ctx = templ.InitializeContext(ctx)
+				if len(p.Webhook.Recent) > 0 {
+					templ_7745c5c3_Err = lastDeliveries(p).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = list(p.Page, p.deliveries()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = deed(p.Page, "Rotate the secret", p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = commands("Delete", "Endpoints are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = list(p.Page, p.deliveries()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				return nil
+			})
+			templ_7745c5c3_Err = record(p.Page, p.facts(), webhookDeeds(p)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -268,16 +313,8 @@ func Webhook(p WebhookProps) templ.Component {
 	})
 }
 
-func (p WebhookSecretProps) heading() heading {
-	h := heading{name: "webhook", title: p.Origin, notice: "The endpoint has a new secret. Both are valid for 24 hours.", links: []Link{{Label: "Open the endpoint", Href: p.URL}}}
-	if p.Revoked {
-		h.notice = "The endpoint has a new secret. The old one is revoked."
-	}
-	return h
-}
-
-// WebhookSecret draws an endpoint's new secret, once.
-func WebhookSecret(p WebhookSecretProps) templ.Component {
+// lastDeliveries draws the newest deliveries, one mark each.
+func lastDeliveries(p WebhookProps) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -293,31 +330,167 @@ func WebhookSecret(p WebhookSecretProps) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var3 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var3 == nil {
-			templ_7745c5c3_Var3 = templ.NopComponent
+		templ_7745c5c3_Var4 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var4 == nil {
+			templ_7745c5c3_Var4 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var4 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-			if !templ_7745c5c3_IsBuffer {
-				defer func() {
-					templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-					if templ_7745c5c3_Err == nil {
-						templ_7745c5c3_Err = templ_7745c5c3_BufErr
-					}
-				}()
-			}
-			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = shownOnce(deskSecret{Title: "Store the secret now", Text: "It is shown once. If it is lost, rotate it.",
-				IDLabel: "Endpoint ID", IDHook: "webhook-id", ID: p.ID, Label: "Signing secret", Hook: "secret", Value: p.Secret}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<section><div class=\"bar\"><h2>Last ")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var5 string
+		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(strconv.Itoa(stripLong))
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 242, Col: 37}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " deliveries</h2><ul class=\"key\">")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		for _, s := range stripSums(p.Webhook.Recent) {
+			var templ_7745c5c3_Var6 = []any{fmt.Sprint("kind series-", s.colour)}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var6...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			return nil
-		})
-		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<li class=\"")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var7 string
+			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(templ.CSSClasses(templ_7745c5c3_Var6).String())
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 1, Col: 0}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "\">")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var8 string
+			templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(s.state)
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 245, Col: 65}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, " <strong>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var9 string
+			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(strconv.Itoa(s.count))
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 245, Col: 99}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</strong></li>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</ul></div>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = strip(p.Webhook.Recent, stripLong, deliveriesLabel(p.Webhook.Recent)).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if !p.Webhook.First.isNever() && !p.Tried.isNever() {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<div class=\"bar fine soft\">")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = moment(p.Webhook.First.as(clock)).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = moment(p.Tried.as(clock)).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</div>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</section>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
+func webhookDeeds(p WebhookProps) templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var10 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var10 == nil {
+			templ_7745c5c3_Var10 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		if !p.Enabled {
+			templ_7745c5c3_Err = deed(p.Page, "Enable", p.enable()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if p.Webhook.Parked > 0 {
+			templ_7745c5c3_Err = deed(p.Page, "Retry parked events", p.retry("retry-parked", p.Webhook.Parked)).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if p.Webhook.Dead > 0 {
+			templ_7745c5c3_Err = deed(p.Page, "Retry dead events", p.retry("retry-dead", p.Webhook.Dead)).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = deed(p.Page, "Rotate the secret", p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if p.Enabled {
+			templ_7745c5c3_Err = deed(p.Page, "Disable", p.disable()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else if !p.Reserved {
+			templ_7745c5c3_Err = deed(p.Page, "Let only operators enable it", p.disable()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = commands("Delete", "Endpoints are deleted on the server:", p.DeleteCommand).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

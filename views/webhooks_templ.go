@@ -13,9 +13,11 @@ import "strconv"
 type WebhooksProps struct {
 	Frame
 	Webhooks      []ListedWebhook
+	NewURL        string // of the page that creates one
 	Older         string // address of the next page; may be empty
 	Held          bool   // all deliveries
 	Restored      bool   // since the store was restored from a backup
+	Hold          DeliveriesHeld
 	HoldURL       string // where the forms that hold and resume all deliveries are posted
 	ResumeURL     string
 	APIPath       string // where applications create endpoints
@@ -31,73 +33,98 @@ type ListedWebhook struct {
 	Health          string // idle, ok, failing, held or disabled
 	Since           Moment // it fails; never if it does not
 	Why             string // it is disabled: see disabledWords
-	Behind          bool   // events wait
-	DeliveredTo     Moment // the last event
+	Waiting         Waiting
+	Recent          []string // states of the newest deliveries, oldest first
+	First           Moment   // when the oldest of them was sent, if there may be older ones
 	Parked, Dead    int
 }
+
+// stripMax is how many deliveries the list draws, and stripLong how many the endpoint's page.
+const (
+	stripMax  = 40
+	stripLong = 100
+)
 
 var disabledWords = map[string]string{
 	"asked": "on request", "gone": "the receiver is gone", "failing": "it failed for too long",
 	"authorization_ended": "its authorization has ended", "client_ended": "its client may no longer receive events", "secret_lost": "its secret is sealed with another key", "account_disabled": "its account is disabled",
 }
 
-func (w ListedWebhook) health() deskCell {
-	c := deskCell{Text: w.Health, State: stateWarning}
-	switch w.Health {
-	case "ok", "idle":
-		c.State = stateOK
-	case "failing":
-		c.State = stateProblem
-		if !w.Since.isNever() {
-			c.Text += " since " + w.Since.as(clock).words()
-		}
-	case "disabled":
-		c.Text += ": " + disabledWords[w.Why]
+// name is the description, since several endpoints may have one origin.
+func (w ListedWebhook) name() string { return orElse(w.Description, w.Origin) }
+
+// below is what stands below the name.
+func (w ListedWebhook) below() string {
+	if w.Description == "" {
+		return w.ID
 	}
-	return c
+	return w.Origin
 }
 
-func (w ListedWebhook) deliveredTo() deskCell {
-	if !w.Behind {
-		return deskCell{Text: "all events"}
+func (w ListedWebhook) health() badge {
+	switch w.Health {
+	case "idle":
+		return badge{State: stateOK, Text: "Idle"}
+	case "ok":
+		return badge{State: stateOK, Text: "Delivering"}
+	case "held":
+		return badge{State: stateWarning, Text: "Held"}
+	case "failing":
+		return badge{State: stateProblem, Text: "Failing", Since: w.Since}
 	}
-	return deskCell{When: w.DeliveredTo}
+	b := badge{State: stateWarning, Text: "Disabled: " + disabledWords[w.Why]}
+	if w.Why == "asked" || w.Why == "account_disabled" {
+		b.State = stateOff
+	}
+	return b
+}
+
+func (w ListedWebhook) backlog() string {
+	if w.Waiting.Events == 0 {
+		return "up to date"
+	}
+	return w.Waiting.number() + " wait"
 }
 
 func (p WebhooksProps) heading() heading {
-	h := heading{name: "webhooks", title: "Webhooks"}
-	if p.Held {
-		h.alert = "Deliveries are held. No events are lost; resuming continues where they stopped."
-		if p.Restored {
-			h.alert = "Deliveries are held because this store was restored from a backup. No events are lost; resuming continues where they stopped."
-		}
-	}
-	return h
+	return heading{name: "webhooks", title: "Webhooks", lead: "Where events are sent", button: Link{Label: "Create an endpoint", Href: p.NewURL}}
 }
 
 func (p WebhooksProps) table() deskTable {
-	t := deskTable{Label: "Webhook endpoints", List: "webhooks", Columns: []column{{Label: "Endpoint"}, {Label: "Account", Class: "cut"}, {Label: "Health"}, {Label: "Delivered up to", Say: true}, {Label: "Parked", Class: "number", Say: true}, {Label: "Dead", Class: "number", Say: true}}, Older: p.Older, Next: "Next",
-		Text: "An event that the receiver keeps refusing while it accepts the next one is parked: it is retried alongside the others for about three days. " +
-			"After that, or when you skip it, it is dead: it stays listed and is sent again only when you retry it.",
-		Empty: blank{Title: "No webhook endpoints yet", Text: "An application creates them at " + p.APIPath + ", and an operator with " + p.CreateCommand + "."}}
+	t := deskTable{Label: "Webhook endpoints", List: "webhooks", Older: p.Older, Next: "Next",
+		Columns: []column{{Label: "Endpoint"}, {Label: "Account", Class: "cut"}, {Label: "Health"}, {Label: "Backlog"}, {Label: "Last " + strconv.Itoa(stripMax) + " deliveries"}, {Label: "Parked", Class: "number", Say: true}, {Label: "Dead", Class: "number", Say: true}},
+		Empty:   blank{Title: "No webhook endpoints yet", Text: "Create one here or with " + p.CreateCommand + ", or let an application do it at " + p.APIPath + "."}}
 	for _, w := range p.Webhooks {
 		t.Rows = append(t.Rows, deskRow{Hook: "webhook", ID: w.ID, State: w.Health, Cells: []deskCell{
-			{Text: w.Origin, Href: w.URL, Note: orElse(w.Description, w.ID)}, {Text: w.Account}, w.health(), w.deliveredTo(),
-			{Text: strconv.Itoa(w.Parked)}, {Text: strconv.Itoa(w.Dead)},
+			{Text: w.name(), Href: w.URL, Note: w.below()}, {Text: w.Account}, {Drawn: w.health().draw()}, {Text: w.backlog()},
+			{Drawn: strip(w.Recent, stripMax, deliveriesLabel(w.Recent))}, {Text: strconv.Itoa(w.Parked)}, {Text: strconv.Itoa(w.Dead)},
 		}})
 	}
 	return t
 }
 
-func (p WebhooksProps) acts() []deskAct {
-	if p.Held {
-		return []deskAct{{Do: "resume", Action: p.ResumeURL, Token: p.FormToken, Label: "Resume all deliveries"}}
-	}
-	return []deskAct{{Do: "hold", Action: p.HoldURL, Token: p.FormToken, Label: "Hold all deliveries"}}
+func (p WebhooksProps) hold() deskForm {
+	f := deskForm{Do: "hold", Action: p.HoldURL, Token: p.FormToken}
+	return f.costs(p.Hold)
 }
 
-// Webhooks draws the list of endpoints.
-func Webhooks(p WebhooksProps) templ.Component {
+func (p WebhooksProps) held() blocking {
+	n := blocking{State: stateWarning, What: "Deliveries are held.", Why: "No events are lost; resuming continues where they stopped."}
+	if p.Restored {
+		n.What = "Deliveries are held because this store was restored from a backup."
+	}
+	n.Act = deskAct{Do: "resume", Action: p.ResumeURL, Token: p.FormToken, Label: "Resume all deliveries"}
+	return n
+}
+
+// A blocking is a notice of what holds deliveries up, with what can be done.
+type blocking struct {
+	State, What, Why string
+	Link             Link // may be empty
+	Act              deskAct
+}
+
+func (b blocking) draw(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -118,7 +145,121 @@ func Webhooks(p WebhooksProps) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var2 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		var templ_7745c5c3_Var2 = []any{"notice", b.State}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var2...)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var3 string
+		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(templ.CSSClasses(templ_7745c5c3_Var2).String())
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 1, Col: 0}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\" role=\"status\"><p><strong>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var4 string
+		templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(visible(b.What))
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 122, Col: 30}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</strong> ")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var5 string
+		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(visible(b.Why))
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 122, Col: 58}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</p><div class=\"acts\">")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if b.Link.Href != "" {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<a class=\"button\" href=\"")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var6 templ.SafeURL
+			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(b.Link.Href))
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 125, Col: 46}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "\">")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var7 string
+			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(b.Link.Label)
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 125, Col: 63}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</a>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = act(p, b.Act).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</div></div>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
+// Webhooks draws the list of endpoints.
+func Webhooks(p WebhooksProps) templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var8 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var8 == nil {
+			templ_7745c5c3_Var8 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		templ_7745c5c3_Var9 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 			if !templ_7745c5c3_IsBuffer {
@@ -130,21 +271,45 @@ func Webhooks(p WebhooksProps) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
+			if p.Held {
+				templ_7745c5c3_Err = p.held().draw(p.Page).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			templ_7745c5c3_Err = list(p.Page, p.table()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = acts(p.Page, "All endpoints", p.acts()).Render(ctx, templ_7745c5c3_Buffer)
+			if !p.Held && p.Hold.Webhooks > 0 {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<div>")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = deed(p.Page, "Hold all deliveries", p.hold()).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</div>")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, " <p class=\"fine soft\">An event that the receiver keeps refusing while it accepts the next one is parked: it is retried alongside the others for about three days. After that, or when you skip it, it is dead: it stays listed and is sent again only when you retry it.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, p.heading()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

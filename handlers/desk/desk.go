@@ -159,6 +159,8 @@ func (s *Server) routes() http.Handler {
 	r.get("/desk/audit", s.audit)
 
 	r.get("/desk/webhooks", s.webhooks)
+	r.get("/desk/new-webhook", s.newWebhook)
+	r.post("/desk/webhooks", s.createWebhook)
 	r.get("/desk/webhooks/:id", s.webhook)
 	r.deed("/desk/webhooks/:id/enable", priceOfWebhookEnable, s.enableWebhook)
 	r.deed("/desk/webhooks/:id/disable", priceOfWebhookDisable, s.disableWebhook)

@@ -218,7 +218,7 @@ func priceOfWebhookDisable(v *visit) (cost, error) {
 
 // waitingFor counts the events that wait for an endpoint.
 func (v *visit) waitingFor(e *webhook.Endpoint) (views.Waiting, error) {
-	n, err := v.s.site.Store.Webhooks.Waiting(v.ctx, e)
+	n, err := v.s.site.Store.Webhooks.Waiting(v.ctx, e, webhook.WaitingMax)
 	return views.Waiting{Events: n.Events, More: n.More}, err
 }
 
@@ -253,7 +253,13 @@ func priceOfHold(v *visit) (cost, error) {
 	if err != nil || in.Held {
 		return cost{}, err
 	}
-	p, accounts := views.DeliveriesHeld{}, map[string]bool{}
+	p, err := v.held()
+	return cost{p, deskWebhooksPath}, err
+}
+
+// held counts the endpoints that a hold stops.
+func (v *visit) held() (p views.DeliveriesHeld, err error) {
+	accounts := map[string]bool{}
 	err = v.s.site.Store.Webhooks.Each(v.ctx, func(e webhook.Endpoint) error {
 		if e.Enabled() {
 			p.Webhooks++
@@ -262,5 +268,5 @@ func priceOfHold(v *visit) (cost, error) {
 		return nil
 	})
 	p.Accounts = len(accounts)
-	return cost{p, deskWebhooksPath}, err
+	return p, err
 }

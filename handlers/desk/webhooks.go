@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -17,7 +18,12 @@ import (
 
 const (
 	deskWebhooksPath  = "/desk/webhooks"
-	deskDeliveriesMax = 50
+	newWebhookPath    = "/desk/new-webhook"
+	deskDeliveriesMax = 40
+
+	webhooksCounted = 1_000 // events that wait, for each endpoint of the list
+	webhooksDrawn   = 40
+	webhookDrawn    = 100
 )
 
 // webhooks is GET /desk/webhooks.
@@ -31,26 +37,48 @@ func (s *Server) webhooks(v *visit) error {
 		return err
 	}
 	p := views.WebhooksProps{
-		Held: in.Held, Restored: in.Reason == webhook.HeldRestored, HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume",
+		NewURL: newWebhookPath, Held: in.Held, Restored: in.Reason == webhook.HeldRestored, HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume",
 		APIPath: api.WebhooksPath, CreateCommand: v.s.oauth.Command("tollhouse webhook create"),
+	}
+	if p.Hold, err = v.held(); err != nil {
+		return err
 	}
 	if len(list) > deskPageSize {
 		list = list[:deskPageSize]
 		p.Older = deskWebhooksPath + "?after=" + api.Escaped(list[deskPageSize-1].ID)
 	}
 	for _, e := range list {
-		p.Webhooks = append(p.Webhooks, v.listedWebhook(e))
+		listed, err := v.listedWebhook(&e, webhooksCounted, webhooksDrawn)
+		if err != nil {
+			return err
+		}
+		p.Webhooks = append(p.Webhooks, listed)
 	}
 	p.Frame = v.frame()
 	v.draw(http.StatusOK, views.Webhooks(p))
 	return nil
 }
 
-func (v *visit) listedWebhook(e webhook.Endpoint) views.ListedWebhook {
-	return views.ListedWebhook{
+// listedWebhook counts at most so many events that wait, and has the states of at most so many
+// deliveries, to be drawn.
+func (v *visit) listedWebhook(e *webhook.Endpoint, counted, drawn int) (views.ListedWebhook, error) {
+	listed := views.ListedWebhook{
 		ID: e.ID, Description: e.Description, URL: below(deskWebhooksPath, e.ID), Origin: target.Origin(e.URL), Account: e.Account,
-		Health: string(e.Health()), Since: v.momentOrNever(e.Trouble.Since), Why: string(e.Why().Reason), Behind: e.Behind, DeliveredTo: web.Moment(e.Cursor.Time(), v.now), Parked: e.Parked, Dead: e.Dead,
+		Health: string(e.Health()), Since: v.momentOrNever(e.Trouble.Since), Why: string(e.Why().Reason), Parked: e.Parked, Dead: e.Dead,
 	}
+	waiting, err := v.s.site.Store.Webhooks.Waiting(v.ctx, e, counted)
+	if err != nil {
+		return listed, err
+	}
+	listed.Waiting = views.Waiting{Events: waiting.Events, More: waiting.More}
+	recent, err := v.s.site.Store.Webhooks.Recent(v.ctx, e, drawn)
+	for _, d := range recent {
+		listed.Recent = append(listed.Recent, string(d.State))
+	}
+	if len(recent) == drawn {
+		listed.First = v.momentOrNever(recent[0].LastAt)
+	}
+	return listed, err
 }
 
 func (v *visit) webhooksBy() webhook.By {
@@ -83,13 +111,17 @@ func (s *Server) webhook(v *visit) error {
 
 // showWebhookPage shows an endpoint, and what came of a test.
 func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error {
+	listed, err := v.listedWebhook(&e, webhook.WaitingMax, webhookDrawn)
+	if err != nil {
+		return err
+	}
 	p := views.WebhookProps{
-		Webhook: v.listedWebhook(e), Address: e.URL, Types: e.Types, Order: string(e.Order), Created: v.momentOrNever(e.CreatedAt), Tried: v.momentOrNever(e.Last.At),
-		LastError: e.Last.Error, Enabled: e.Enabled(), Reserved: e.Disabled.By == webhook.ByOperator, Once: v.onceField(),
+		Webhook: listed, Address: e.URL, Types: e.Types, Strict: e.Order == webhook.Strict, Created: v.momentOrNever(e.CreatedAt), Tried: v.momentOrNever(e.Last.At),
+		DeliveredTo: v.momentOrNever(e.Cursor.Time()), LastError: e.Last.Error, Enabled: e.Enabled(), Reserved: e.Disabled.By == webhook.ByOperator, Secrets: len(e.Secrets), Once: v.onceField(),
 		DeleteCommand: v.s.oauth.Command("tollhouse webhook delete " + web.ShellOperand(e.ID)), Test: test,
 	}
-	if e.Head != nil {
-		p.Blocked = &views.Blocked{Event: e.Head.Event, Attempts: e.Head.Attempts, Next: web.Moment(e.Head.NextAt, v.now)}
+	if b := e.Head; b != nil {
+		p.Blocked = &views.Blocked{Event: b.Event, Type: b.Type, URL: eventOf(e, b.Event), Attempts: b.Attempts, Status: b.Status, Error: b.Error, Next: web.Moment(b.NextAt, v.now)}
 	}
 	if !e.Gap.IsZero() {
 		p.GapAfter = eventlog.PositionText(e.Account, e.Gap.After)
@@ -99,13 +131,9 @@ func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error 
 		return err
 	}
 	for _, d := range list {
-		link := below(deskEventsPath, d.Event) + "?account=" + api.Escaped(e.Account)
-		if e.Account == eventlog.AllAccounts {
-			link = "" // a delivery does not name the account of its event
-		}
 		p.Deliveries = append(p.Deliveries, views.Delivery{
-			Event: d.Event, Type: d.Type, URL: link, State: string(d.State),
-			MS: d.Took.Milliseconds(), SendURL: p.Webhook.URL + "/retry", Attempts: d.Attempts, Status: d.Status, Error: d.Error, Body: d.Body, Tried: v.momentOrNever(d.LastAt),
+			Event: d.Event, Type: d.Type, URL: eventOf(e, d.Event), State: string(d.State),
+			MS: d.Took.Milliseconds(), Attempts: d.Attempts, Status: d.Status, Error: d.Error, Body: d.Body, Tried: v.momentOrNever(d.LastAt),
 		})
 	}
 	if more {
@@ -114,6 +142,15 @@ func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error 
 	p.Frame = v.frame()
 	v.draw(http.StatusOK, views.Webhook(p))
 	return nil
+}
+
+// eventOf is the page of an event that was sent to an endpoint. One of all accounts has none: a
+// delivery does not name the account of its event.
+func eventOf(e webhook.Endpoint, event string) string {
+	if e.Account == eventlog.AllAccounts {
+		return ""
+	}
+	return below(deskEventsPath, event) + "?account=" + api.Escaped(e.Account)
 }
 
 // changeWebhook makes a change of the endpoint in the path, and leads back to its page.
@@ -227,12 +264,16 @@ func (s *Server) rotateWebhook(v *visit) error {
 		if err != nil {
 			return done, api.WebhookProblem(err)
 		}
-		path := below(deskWebhooksPath, e.ID)
-		v.draw(http.StatusOK, views.WebhookSecret(views.WebhookSecretProps{
-			Frame: v.frame(), ID: e.ID, Origin: target.Origin(e.URL), URL: path, Secret: sec.Reveal(), Revoked: overlap == 0,
-		}))
-		return onceDone{views.MadeWebhookSecret, path}, nil
+		return v.showWebhookSecret(e, sec, views.WebhookSecretProps{Revoked: overlap == 0}), nil
 	})
+}
+
+// showWebhookSecret shows a secret, once.
+func (v *visit) showWebhookSecret(e webhook.Endpoint, sec secret.Token, p views.WebhookSecretProps) onceDone {
+	p.Frame, p.ID, p.URL, p.Secret = v.frame(), e.ID, below(deskWebhooksPath, e.ID), sec.Reveal()
+	p.Name = cmp.Or(e.Description, target.Origin(e.URL))
+	v.draw(http.StatusOK, views.WebhookSecret(p))
+	return onceDone{views.MadeWebhookSecret, p.URL}
 }
 
 // holdWebhooks is POST /desk/webhook-hold.

@@ -65,29 +65,76 @@ func (w *Webhooks) Deliveries(ctx context.Context, by By, id string, f Filter) (
 
 // deliveries reads all deliveries, newest event first.
 func (e *Endpoint) deliveries(r kv.Reader) ([]Delivery, error) {
-	known := map[record.Position]Delivery{}
+	known := delivered{}
 	for _, keys := range []record.Key{e.lineKeys(), e.set()} {
 		for _, v := range r.Scan(keys.All()) {
-			x, err := decodeLine(v)
-			if err != nil {
+			if err := known.add(e, v); err != nil {
 				return nil, err
-			}
-			x = e.current(x)
-			// An event that was sent again has two lines.
-			if old, has := known[x.Position]; !has || x.State != Delivered || x.LastAt.After(old.LastAt) {
-				known[x.Position] = x
 			}
 		}
 	}
+	return known.newestFirst(e), nil
+}
+
+// Recent returns the newest deliveries of an endpoint, oldest first, at most n. It reads about as
+// many, so a list of endpoints can afford it.
+func (w *Webhooks) Recent(ctx context.Context, e *Endpoint, n int) (list []Delivery, err error) {
+	err = w.db.View(ctx, func(r kv.Reader) error {
+		known := delivered{}
+		for i := range min(uint64(n), e.lines) {
+			v, err := r.Get(e.lineKey(e.lines - 1 - i))
+			if err == nil {
+				err = known.add(e, v)
+			}
+			if err != nil && !errors.Is(err, kv.ErrNotFound) {
+				return err
+			}
+		}
+		set := e.set().All()
+		set.Reverse, set.Limit = true, n
+		for _, v := range r.Scan(set) {
+			if err := known.add(e, v); err != nil {
+				return err
+			}
+		}
+		list = known.newestFirst(e)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list recent webhook deliveries: %w", err)
+	}
+	list = list[:min(len(list), n)]
+	slices.Reverse(list)
+	return list, nil
+}
+
+// delivered are deliveries by the positions of their events.
+type delivered map[record.Position]Delivery
+
+func (d delivered) add(e *Endpoint, v []byte) error {
+	x, err := decodeLine(v)
+	if err != nil {
+		return err
+	}
+	x = e.current(x)
+	// An event that was sent again has two lines.
+	if old, has := d[x.Position]; !has || x.State != Delivered || x.LastAt.After(old.LastAt) {
+		d[x.Position] = x
+	}
+	return nil
+}
+
+// newestFirst adds the event that blocks the endpoint.
+func (d delivered) newestFirst(e *Endpoint) []Delivery {
 	if e.Head != nil {
-		known[e.Head.Position] = *e.Head
+		d[e.Head.Position] = *e.Head
 	}
 	var all []Delivery
-	for _, x := range known {
+	for _, x := range d {
 		all = append(all, x)
 	}
 	slices.SortFunc(all, func(a, b Delivery) int { return b.Position.Compare(a.Position) })
-	return all, nil
+	return all
 }
 
 // positionOf returns the position of an event id. The feed has no list by id, so there it is

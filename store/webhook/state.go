@@ -13,13 +13,13 @@ import (
 
 // Waiting says what waits behind the cursor of an endpoint.
 type Waiting struct {
-	Events int    `json:"events"` // at most waitingMax
+	Events int    `json:"events"` // at most WaitingMax
 	More   bool   `json:"more"`
 	Oldest *int64 `json:"oldest"` // when the first of them was created
 }
 
 const (
-	waitingMax   = 10_000
+	WaitingMax   = 10_000
 	waitingReads = 50 // stretches of the log that are read to count
 )
 
@@ -72,7 +72,7 @@ func (w *Webhooks) Enable(ctx context.Context, by By, id string, from From) (End
 	if err != nil {
 		return Endpoint{}, Waiting{}, err
 	}
-	waiting, err := w.Waiting(ctx, &e)
+	waiting, err := w.Waiting(ctx, &e, WaitingMax)
 	return e, waiting, err
 }
 
@@ -163,11 +163,12 @@ func (e *Endpoint) count(s State, n int) {
 	}
 }
 
-// Waiting counts the events that wait behind the cursor, 10,000 at most.
-func (w *Webhooks) Waiting(ctx context.Context, e *Endpoint) (n Waiting, err error) {
+// Waiting counts the events that wait behind the cursor, at most as many as most says and 10,000.
+func (w *Webhooks) Waiting(ctx context.Context, e *Endpoint, most int) (n Waiting, err error) {
+	most = min(most, WaitingMax)
 	after := e.Cursor
 	for range waitingReads {
-		s, err := w.Next(ctx, e, after, 1000)
+		s, err := w.Next(ctx, e, after, min(most+1, 1000))
 		if gone, ok := errors.AsType[*eventlog.CursorError](err); ok {
 			after = gone.Resume
 			continue
@@ -179,10 +180,10 @@ func (w *Webhooks) Waiting(ctx context.Context, e *Endpoint) (n Waiting, err err
 			n.Oldest = seconds(s.Events[0].Position.Time())
 		}
 		n.Events, n.More, after = n.Events+len(s.Events), s.More, s.Passed
-		if n.Events > waitingMax {
-			n.Events, n.More = waitingMax, true
+		if n.Events > most {
+			n.Events, n.More = most, true
 		}
-		if !s.More || n.Events == waitingMax {
+		if !s.More || n.Events == most {
 			break
 		}
 	}
