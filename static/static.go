@@ -65,17 +65,17 @@ var hashed = sync.OnceValues(func() (paths map[string]string, assets map[string]
 })
 
 var (
-	comments   = regexp.MustCompile(`(?s)/\*.*?\*/`)
-	afterMarks = regexp.MustCompile(`([{};:,])\s+`)
-	margins    = regexp.MustCompile(`(?m)^\s*(//.*\n)?`)
+	comments = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	spaces   = regexp.MustCompile(`\s*([{}])\s*|([;:,])\s+`)
+	margins  = regexp.MustCompile(`(?m)^\s*(//.*\n)?`)
 )
 
 // served is a file without what only its authors need: comments, indentation, and in a style
-// sheet the space after a mark. No text in our files has any of these inside.
+// sheet the space at marks. No text in our files has any of these inside.
 func served(name string, content []byte) []byte {
 	switch path.Ext(name) {
 	case ".css":
-		return afterMarks.ReplaceAll(comments.ReplaceAll(content, nil), []byte("$1"))
+		return spaces.ReplaceAll(comments.ReplaceAll(content, nil), []byte("$1$2"))
 	case ".js":
 		return margins.ReplaceAll(content, nil)
 	}

@@ -13,28 +13,39 @@ func grouped(n float64) string {
 
 // size formats a number of bytes in three digits.
 func size(bytes float64) string {
+	n, unit := inBytes(bytes)
+	return short(n, 100) + " " + unit
+}
+
+func inBytes(bytes float64) (n float64, unit string) {
 	for _, unit := range []struct {
 		name string
 		size float64
 	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
 		if bytes >= unit.size {
-			return short(bytes/unit.size, 100) + " " + unit.name
+			return bytes / unit.size, unit.name
 		}
 	}
-	return strconv.FormatFloat(bytes, 'f', 0, 64) + " B"
+	return bytes, "B"
 }
 
 // seconds formats a time, in milliseconds below a second.
-func seconds(n float64) string {
-	if n >= 1 {
-		return short(n, 10) + " s"
-	}
-	return short(n*1000, 10) + " ms"
+func seconds(s float64) string {
+	n, unit := inSeconds(s)
+	return short(n, 10) + " " + unit
 }
 
-// short formats a number with one decimal, or none from a bound on.
+func inSeconds(s float64) (n float64, unit string) {
+	if s >= 1 {
+		return s, "s"
+	}
+	return s * 1000, "ms"
+}
+
+// short formats a number with one decimal, or none from a bound on. What is almost nothing is 0.
 func short(n, whole float64) string {
-	if n >= whole || n == 0 {
+	const least = 0.05
+	if n >= whole || n < least {
 		return strconv.FormatFloat(n, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(n, 'f', 1, 64)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 )
 
@@ -130,13 +130,20 @@ func (s Series) show(n float64) string {
 // mark formats a value beside a line of the grid.
 func (s Series) mark(n float64) string {
 	const million = 1e6
+	name := "M"
 	switch {
-	case s.Unit == unitCount && n >= million:
-		return fmt.Sprintf("%g M", n/million)
 	case n == 0:
 		return "0"
+	case s.Unit == unitBytes:
+		n, name = inBytes(n)
+	case s.Unit == unitSeconds:
+		n, name = inSeconds(n)
+	case n < million:
+		return grouped(n)
+	default:
+		n /= million
 	}
-	return strings.Replace(s.show(n), ".0 ", " ", 1)
+	return strconv.FormatFloat(n, 'g', 3, 64) + " " + name
 }
 
 // rangeWords name the ranges: to choose one, and to compare it with what was before.

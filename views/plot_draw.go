@@ -212,7 +212,7 @@ func (d *plotDrawing) bars(series []Series) {
 }
 
 // lines draws measures. A bucket that is not known is a gap, and one alone between two gaps a
-// dot, which is a line without length.
+// line as wide as the bucket.
 func (d *plotDrawing) lines(series []Series) {
 	for i, s := range series {
 		var pen pen
@@ -223,21 +223,20 @@ func (d *plotDrawing) lines(series []Series) {
 				continue
 			}
 			x, y := bucketWide*b+1, d.y(value.Number)
-			if isOn {
+			switch isAlone := b+1 == len(s.Values) || !s.Values[b+1].Known; {
+			case isOn:
 				pen.line(x, y)
-			} else {
+			case isAlone:
+				pen.move(x-1, y)
+				pen.line(x+1, y)
+			default:
 				pen.move(x, y)
-			}
-			if isAlone := !isOn && (b+1 == len(s.Values) || !s.Values[b+1].Known); isAlone {
-				pen.text.WriteString(dot)
 			}
 			isOn = true
 		}
 		d.path("line "+d.Series[i].class(), "%s", pen.text.String())
 	}
 }
-
-const dot = "h0"
 
 // before draws the range before as a line of steps.
 func (d *plotDrawing) before(counts []float64) {

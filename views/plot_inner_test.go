@@ -41,21 +41,19 @@ func TestDrawPlotOfLines(t *testing.T) {
 	t.Parallel()
 	known, gap := Value{Known: true, Number: 1 << 30}, Value{}
 	for _, c := range []struct {
-		name        string
-		values      []Value
-		lines, dots int
+		name   string
+		values []Value
+		want   string
 	}{
-		{"a_single_value_is_a_dot", []Value{gap, known, gap, gap}, 0, 1},
-		{"a_last_value_alone_is_a_dot", []Value{gap, gap, gap, known}, 0, 1},
-		{"values_beside_one_another_are_a_line", []Value{gap, known, known, known}, 2, 0},
-		{"a_gap_parts_a_line_from_a_dot", []Value{known, known, gap, known}, 1, 1},
+		{"a_single_value_is_as_wide_as_its_bucket", []Value{gap, known, gap, gap}, "m2 0l2 0"},
+		{"a_last_value_alone_is_too", []Value{gap, gap, gap, known}, "m6 0l2 0"},
+		{"values_beside_one_another_are_a_line", []Value{gap, known, known, known}, "m3 0l2 0l2 0"},
+		{"a_gap_parts_a_line_from_a_value", []Value{known, known, gap, known}, "m1 0l2 0m3 0l2 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			drawn := drawnOf(plotStore, nil, Series{Name: "store", Unit: unitBytes, Values: c.values})
-			d := drawn.Parts[0].pathOf("line series-1")
-			if lines, dots := strings.Count(d, "l"), strings.Count(d, dot); lines != c.lines || dots != c.dots {
-				t.Errorf("%s has %d lines and %d dots, want %d and %d", d, lines, dots, c.lines, c.dots)
+			if got := drawnOf(plotStore, nil, Series{Name: "store", Unit: unitBytes, Values: c.values}).Parts[0].pathOf("line series-1"); got != c.want {
+				t.Errorf("the path is %s, want %s", got, c.want)
 			}
 		})
 	}
@@ -109,7 +107,7 @@ func TestGridSteps(t *testing.T) {
 		want   string
 	}{
 		{Series{}, 0, "0 1"}, {Series{}, 1, "0 1"}, {Series{}, 3, "0 2 4"}, {Series{}, 119, "0 60 120"}, {Series{}, 4818, "0 2\u202f500 5\u202f000"}, {Series{}, 2.9e6, "0 1.5 M 3 M"},
-		{Series{Unit: unitSeconds}, 0.028, "0 15 ms 30 ms"}, {Series{Unit: unitSeconds}, 2.1, "0 1.5 s 3 s"},
+		{Series{Unit: unitSeconds}, 0.028, "0 15 ms 30 ms"}, {Series{Unit: unitSeconds}, 2.1, "0 1.5 s 3 s"}, {Series{Unit: unitSeconds}, 0.00027, "0 0.15 ms 0.3 ms"},
 		{Series{Unit: unitBytes}, 441e6, "0 256 MiB 512 MiB"}, {Series{Unit: unitBytes}, 69.7e9, "0 48 GiB 96 GiB"},
 	} {
 		var got []string

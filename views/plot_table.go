@@ -47,7 +47,7 @@ func (s Series) cell(value Value) drawnCell {
 	case s.Unit == unitCount:
 		return drawnCell{Text: grouped(value.Number)}
 	}
-	data := strings.Replace(strconv.FormatFloat(value.Number, 'g', 4, 64), "e+0", "e", 1)
+	data := strings.Replace(strconv.FormatFloat(value.Number, 'g', 3, 64), "e+0", "e", 1)
 	return drawnCell{Text: s.show(value.Number), Data: strings.TrimPrefix(data, "0")}
 }
 

@@ -47,7 +47,7 @@ const rowsFull = 50
 
 // fullScreens are pages with as much as they show.
 func fullScreens() map[string]templ.Component {
-	screens := fullLists()
+	screens := fullRecords()
 	for _, of := range []string{"1h", "24h", "7d", "30d", "1y"} {
 		all := fullOverview(of)
 		screens["overview of "+of] = views.Overview(all)
