@@ -58,12 +58,12 @@ func TestCurlBreaksBeforeItsFlags(t *testing.T) {
 }
 
 // TestStripPutsTheNewestAtTheRight: fewer deliveries than there is room for stand at the
-// right, and what failed begins higher.
+// right, what failed begins higher, and neighbours of one state are one line.
 func TestStripPutsTheNewestAtTheRight(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	must.Do(t, strip([]string{"delivered", "dead", "delivered"}, 5, "Last deliveries").Render(t.Context(), &b))
-	for _, want := range []string{`viewBox="0 0 10 24"`, `class="series-1" d="M5 10V24M9 10V24"`, `class="series-5" d="M7 0V24"`} {
+	must.Do(t, strip([]string{"delivered", "delivered", "dead", "delivered"}, 5, "Last deliveries").Render(t.Context(), &b))
+	for _, want := range []string{`viewBox="0 0 10 24"`, `class="series-1" d="M2 22h4M8 22h2"`, `class="series-5" d="M6 12h2"`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the strip lacks %s: %s", want, b.String())
 		}

@@ -119,12 +119,20 @@ func strip(states []string, room int, label string) templ.Component {
 	})
 }
 
+// stripPath draws the marks of a state. The style sheet makes a row of marks of each line: 24
+// units high, of which what is below the strip is not seen.
 func stripPath(states []string, room int, state string, top int) string {
 	var b strings.Builder
+	run := 0
 	for i, s := range states {
-		if s == state {
-			fmt.Fprintf(&b, "M%d %dV24", 2*(room-len(states)+i)+1, top)
+		if s != state {
+			continue
 		}
+		if run++; i+1 < len(states) && states[i+1] == state {
+			continue
+		}
+		fmt.Fprintf(&b, "M%d %dh%d", 2*(room-len(states)+i+1-run), top+12, 2*run)
+		run = 0
 	}
 	return b.String()
 }

@@ -19,6 +19,7 @@ import (
 const (
 	deskWebhooksPath  = "/desk/webhooks"
 	newWebhookPath    = "/desk/new-webhook"
+	deskWebhooksMax   = 40 // with a strip each; 50 would weigh more than 60 KB
 	deskDeliveriesMax = 40
 
 	webhooksCounted = 1_000 // events that wait, for each endpoint of the list
@@ -28,7 +29,7 @@ const (
 
 // webhooks is GET /desk/webhooks.
 func (s *Server) webhooks(v *visit) error {
-	list, err := s.site.Store.Webhooks.List(v.ctx, v.webhooksBy(), "", v.after(), deskPageSize+1)
+	list, err := s.site.Store.Webhooks.List(v.ctx, v.webhooksBy(), "", v.after(), deskWebhooksMax+1)
 	if err != nil {
 		return err
 	}
@@ -43,9 +44,9 @@ func (s *Server) webhooks(v *visit) error {
 	if p.Hold, err = v.held(); err != nil {
 		return err
 	}
-	if len(list) > deskPageSize {
-		list = list[:deskPageSize]
-		p.Older = deskWebhooksPath + "?after=" + api.Escaped(list[deskPageSize-1].ID)
+	if len(list) > deskWebhooksMax {
+		list = list[:deskWebhooksMax]
+		p.Older = deskWebhooksPath + "?after=" + api.Escaped(list[deskWebhooksMax-1].ID)
 	}
 	for _, e := range list {
 		listed, err := v.listedWebhook(&e, webhooksCounted, webhooksDrawn)
