@@ -100,6 +100,23 @@ func TestDocs(t *testing.T) {
 			}
 		}
 	})
+	t.Run("each_page_leads_to_all_others_and_has_buttons_to_copy", func(t *testing.T) {
+		for _, path := range []string{"/docs", "/docs/events"} {
+			page := h.get(t, path)
+			for _, tag := range docsTags {
+				if !strings.Contains(page.body, `href="/docs/`+tag+`"`) {
+					t.Errorf("%s does not lead to %s", path, tag)
+				}
+			}
+			policy := directivesOf(page.Header.Get("Content-Security-Policy"))
+			if policy["script-src"] != "'self'" || policy["connect-src"] != "" || !strings.Contains(page.body, "data-copy") {
+				t.Errorf("%s has the policy %v, or no button to copy", path, policy)
+			}
+		}
+		if page := h.get(t, "/docs/events").body; !strings.Contains(page, `href="#listEvents"`) || strings.Contains(page, `href="#issueToken"`) {
+			t.Error("the navigation lacks the operations of the page, or has those of another")
+		}
+	})
 	t.Run("a_tag_of_no_operation_is_unknown", func(t *testing.T) {
 		if a := h.get(t, "/docs/desk"); a.StatusCode != http.StatusNotFound {
 			t.Errorf("GET /docs/desk = %d", a.StatusCode)

@@ -107,13 +107,11 @@ func broken(command string) string {
 	for i := range len(command) {
 		c := command[i]
 		switch {
+		case quote != '\'' && i > 0 && command[i-1] == '\\': // escaped
 		case quote == 0 && (c == '\'' || c == '"'):
 			quote = c
 		case c == quote:
 			quote = 0
-		}
-		if quote == 0 && strings.HasPrefix(command[i:], " -- ") { // no flag follows
-			return b.String() + command[i:]
 		}
 		flag := quote == 0 && c == ' ' && strings.HasPrefix(command[i+1:], "-")
 		if flag && strings.HasPrefix(command[i+1:], "-- ") {

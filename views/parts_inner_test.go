@@ -45,6 +45,7 @@ func TestCurlBreaksBeforeItsFlags(t *testing.T) {
 		"curl -sS -i https://a.example":                                        "curl -sS -i https://a.example",
 		"curl -sS -X POST https://a.example -d a=b -d 'c -d d'":                "curl -sS \\\n  -X POST https://a.example \\\n  -d a=b \\\n  -d 'c -d d'",
 		`curl 'https://a.example?x= -H y' -H "Authorization: Bearer $TOKEN"`:   "curl 'https://a.example?x= -H y' \\\n  -H \"Authorization: Bearer $TOKEN\"",
+		`curl https://a.example -d 'it'\''s -d here' -d b`:                     "curl https://a.example \\\n  -d 'it'\\''s -d here' \\\n  -d b",
 		"curl -G https://a.example --data-urlencode q=1":                       "curl -G https://a.example \\\n  --data-urlencode q=1",
 		"curl https://a.example \\\n  -d one -d two":                           "curl https://a.example \\\n  -d one -d two",
 		"tollhouse client delete --data /var/lib/tollhouse tollhouse_dcovfc7q": "tollhouse client delete \\\n  --data /var/lib/tollhouse tollhouse_dcovfc7q",

@@ -20,7 +20,7 @@ func TestBrowserDevPage(t *testing.T) {
 	s := startDev(t)
 	tb := newTab(t)
 	tb.open(s.base + "/_dev")
-	tb.see("section[data-refresh] .empty")
+	tb.see("[data-refresh] .empty")
 	unfold := func(title string) {
 		t.Helper()
 		tb.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".deed")].find(d => d.firstElementChild.textContent == "` + title + `").open = true`))
@@ -43,6 +43,6 @@ func TestBrowserDevPage(t *testing.T) {
 	tb.size(windowDesk, windowHigh)
 	unfold("Reset")
 	tb.click("form[data-do=resetInstance] button")
-	tb.see("section[data-refresh] .empty")
+	tb.see("[data-refresh] .empty")
 	tb.until(`document.querySelector("tr[data-fault]") == null`)
 }

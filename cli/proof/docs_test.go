@@ -19,7 +19,7 @@ func TestDocsExamples(t *testing.T) {
 	t.Parallel()
 	needTool(t, "curl")
 	s := startDev(t)
-	section := regexp.MustCompile(`(?s)<section id="(\w+)" data-operation="([^"]+)">.*?<pre data-curl><code>(.*?)</code>`)
+	section := regexp.MustCompile(`(?s)<section class="operation" id="(\w+)" data-operation="([^"]+)">.*?<pre data-curl><code>(.*?)</code>`)
 	run, signIn, dir := 0, "", t.TempDir()
 	try := func(line string) (status int, err error) {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line+` -o /dev/null -w '%{http_code}'`)
@@ -50,7 +50,7 @@ func TestDocsExamples(t *testing.T) {
 		t.Errorf("only %d examples were found", run)
 	}
 	start := string(fetchDocument(t, s.ready.URL+"/docs"))
-	steps := regexp.MustCompile(`(?s)<pre><code>(curl .*?)</code>`).FindAllStringSubmatch(start, -1)
+	steps := regexp.MustCompile(`(?s)<pre data-curl><code>(curl .*?)</code>`).FindAllStringSubmatch(start, -1)
 	if len(steps) != 3 {
 		t.Fatalf("the start has %d steps", len(steps))
 	}

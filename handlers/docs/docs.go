@@ -125,7 +125,7 @@ func (t *docsToken) of(ctx context.Context, s *Server) (string, error) {
 	return t.text, err
 }
 
-// curl returns the operation as a command.
+// curl returns the operation as a command, which the page breaks into lines.
 func (o referenceOperation) curl(f docsFacts) (line, note string) {
 	path, query := o.path, ""
 	for name, value := range map[string]string{"{kind}": "customer", "{name}": strings.TrimPrefix(static.Path("style.css"), static.Prefix)} {
@@ -155,10 +155,10 @@ func (o referenceOperation) curl(f docsFacts) (line, note string) {
 	}
 	line += " " + quoted(f.base+path+query)
 	if o.needsToken {
-		line += " \\\n  -H " + quoted("Authorization: Bearer "+f.token)
+		line += " -H " + quoted("Authorization: Bearer "+f.token)
 	}
 	if o.request.Kind() == snapshot.Object {
-		line += " \\\n  -H 'Content-Type: " + o.requestType + "' \\\n  -d " + quoted(string(o.request.Append(nil)))
+		line += " -H 'Content-Type: " + o.requestType + "' -d " + quoted(string(o.request.Append(nil)))
 	}
 	if o.form.Kind() == snapshot.Object {
 		for _, field := range o.form.Members() {
@@ -166,7 +166,7 @@ func (o referenceOperation) curl(f docsFacts) (line, note string) {
 			if !isOurs || o.shown.ID == "revokeToken" && field.Name == "token" {
 				value = field.Value.Text() // the token of the other examples stays alive
 			}
-			line += " \\\n  --data-urlencode " + quoted(field.Name+"="+value)
+			line += " --data-urlencode " + quoted(field.Name+"="+value)
 		}
 	}
 	return line, ""
@@ -235,7 +235,7 @@ func quoted(word string) string {
 func (s *Server) docsProps(r *http.Request) (views.DocsProps, *reference, docsFacts, error) {
 	f, err := s.docsFacts(r)
 	ref := s.references.of(s.api.Described.Of(s.site.IssuerOf(r), s.site.Version, s.site.Store.Events.Rules()))
-	return views.DocsProps{Page: s.site.Page(r), BaseURL: f.base, DocumentURL: web.OpenAPIPath}, ref, f, err
+	return views.DocsProps{Page: s.site.Page(r), BaseURL: f.base, StartURL: web.DocsPath, DocumentURL: web.OpenAPIPath}, ref, f, err
 }
 
 // docs is GET /docs.
@@ -255,6 +255,7 @@ func (s *Server) docs(w http.ResponseWriter, r *http.Request) error {
 	}
 	props.TokenCommand, props.RequestCommand, props.IntrospectCommand = lines["issueToken"], lines["listEvents"], lines["introspectToken"]
 	web.PageHeaders(w, web.Nowhere)
+	web.AllowScript(w, false)
 	s.site.Render(w, r, http.StatusOK, views.Docs(props))
 	return nil
 }
@@ -270,15 +271,18 @@ func (s *Server) docsOfTag(w http.ResponseWriter, r *http.Request) error {
 		return web.NotFound(w, r)
 	}
 	tag := ref.tags[i]
-	props.StartURL = web.DocsPath
 	shown := tag.shown
 	for _, o := range tag.operations {
 		drawn := o.shown
 		drawn.Curl, drawn.CurlNote = o.curl(f)
 		shown.Operations = append(shown.Operations, drawn)
 	}
-	props.Tags = []views.DocsTag{shown}
+	for _, other := range ref.tags {
+		props.Tags = append(props.Tags, other.shown)
+	}
+	props.Tags[i] = shown
 	web.PageHeaders(w, web.Nowhere)
-	s.site.Render(w, r, http.StatusOK, views.DocsOfTag(props))
+	web.AllowScript(w, false)
+	s.site.Render(w, r, http.StatusOK, views.DocsOfTag(props, shown))
 	return nil
 }
