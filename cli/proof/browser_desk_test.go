@@ -115,8 +115,8 @@ func TestBrowserDesk(t *testing.T) {
 	t.Run("cutting_a_client_off_is_asked_once", func(t *testing.T) {
 		tb.size(windowDesk, windowHigh)
 		tb.task(t, s, "Clients", "Larkspur Bookkeeping", "Disable")
-		tb.see("form[data-do=sure]")
-		tb.lookAtDesk(t, "desk-sure")
+		tb.see("form[data-do=disable] .danger")
+		tb.lookAtDesk(t, "desk-disable")
 		tb.size(windowDesk, windowHigh)
 		tb.task(t, s, "Clients", "Larkspur Bookkeeping", "Disable", "Disable the client")
 		tb.see("main[data-desk=client] form[data-do=enable]")

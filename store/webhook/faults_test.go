@@ -75,6 +75,8 @@ func (b busy) calls(t *testing.T) []storetest.Call {
 			list, _, err := s.Webhooks.Deliveries(ctx, by, b.id, webhook.Filter{After: b.events[4].String(), Limit: 5})
 			return list, err
 		}},
+		{Name: "Recent", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Recent(ctx, &e, 5) }},
+		{Name: "Waiting", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Waiting(ctx, &e, 3) }},
 		{Name: "Next", Run: func(ctx ctxt, s st) (any, error) { return s.Webhooks.Next(ctx, &e, e.Cursor, 5) }},
 		{Name: "Due", Run: func(ctx ctxt, s st) (any, error) {
 			due, _, err := s.Webhooks.Due(ctx, &e, now, 5)

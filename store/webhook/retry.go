@@ -76,8 +76,8 @@ func (e *Endpoint) deliveries(r kv.Reader) ([]Delivery, error) {
 	return known.newestFirst(e), nil
 }
 
-// Recent returns the newest deliveries of an endpoint, oldest first, at most n. It reads about as
-// many, so a list of endpoints can afford it.
+// Recent returns the deliveries of an endpoint that came last, oldest event first, at most n; an event
+// that was sent again is one of them. It reads 2n at most, so a list of endpoints can afford it.
 func (w *Webhooks) Recent(ctx context.Context, e *Endpoint, n int) (list []Delivery, err error) {
 	err = w.db.View(ctx, func(r kv.Reader) error {
 		known := delivered{}

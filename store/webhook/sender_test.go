@@ -305,6 +305,12 @@ func TestSettle(t *testing.T) {
 		if len(page) != 2 || !more || page[0].Position != place(1098) {
 			t.Errorf("a page behind the newest has %v, more %v", page, more)
 		}
+		settle(t, m, webhook.Progress{Done: []webhook.Delivery{outcome(place(1098), webhook.Parked)}})
+		e := m.now(t)
+		recent := must.Get(m.Webhooks.Recent(t.Context(), &e, 3))(t)
+		if len(recent) != 3 || recent[0].Position != place(1050) || recent[1].State != webhook.Parked || recent[2].Position != place(1099) {
+			t.Errorf("the newest three are %v, want the one sent again, the parked one and the last", recent)
+		}
 		must.Get(m.CheckAll(t.Context()))(t)
 	})
 
