@@ -95,6 +95,12 @@ func TestDevPage(t *testing.T) {
 			t.Errorf("status=many = %d %s, want a page that says why", a.StatusCode, a.Header.Get("Content-Type"))
 		}
 	})
+	t.Run("the_start_page_of_dev_alone_leads_to_it", func(t *testing.T) {
+		const link = `href="` + devPage + `"`
+		if !strings.Contains(b.get(t, "/").body, link) || strings.Contains(newHouse(t).get(t, "/").body, link) {
+			t.Error("the start page of dev does not lead to the controls, or that of serve does")
+		}
+	})
 }
 
 // TestDevPageForms sends each form of the page and looks at what its call did.

@@ -194,7 +194,7 @@ func TestStartPageOfAnOperator(t *testing.T) {
 		must.Get(h.PromoteUser(t.Context(), "mara"))(t)
 		page := b.get(t, "/")
 		text := words(t, page)
-		if linkOn(t, page, "Open the desk") != "/desk" || !strings.Contains(text, "Events 0 Sign-ins refused 0 Tokens issued 0 Open the desk") {
+		if linkOn(t, page, "Open the desk") != "/desk" || !strings.Contains(text, "Events 0 Failed sign-ins 0 Tokens issued 0 Open the desk") {
 			t.Errorf("the page of an operator says %q, want the figures and the link", text)
 		}
 		if strings.Index(text, "Open the desk") > strings.Index(text, "Newest events") {
@@ -311,13 +311,13 @@ func TestStartPageFigures(t *testing.T) {
 	h.token(t, with(h.passwordForm(), "password", "not the password"))
 	h.token(t, h.passwordForm())
 	text := words(t, b.get(t, "/"))
-	figures := strings.Index(text, "Events 12 Sign-ins refused 1 Tokens issued 1 Open the desk")
+	figures := strings.Index(text, "Events 12 Failed sign-ins 1 Tokens issued 1 Open the desk")
 	if figures < 0 || figures > strings.Index(text, "Signed in as") || figures > strings.Index(text, "Newest events") {
 		t.Errorf("the page says %q, want the figures and the link first", text)
 	}
 	h.Clock.Advance(25 * time.Hour)
 	b = h.signedIn(t, must.Get(h.FindUser(t.Context(), "olga"))(t))
-	if text := words(t, b.get(t, "/")); !strings.Contains(text, "Events 0 Sign-ins refused 0 Tokens issued 0 Open the desk") {
+	if text := words(t, b.get(t, "/")); !strings.Contains(text, "Events 0 Failed sign-ins 0 Tokens issued 0 Open the desk") {
 		t.Errorf("a day later the page says %q", text)
 	}
 	if text := words(t, h.signedIn(t, h.user).get(t, "/")); strings.Contains(text, "Tokens issued") {
@@ -341,7 +341,7 @@ func TestStartPageOfDev(t *testing.T) {
 	}
 	h = newHouse(t, withDesk(), func(c *handlers.Config) { c.Demo = demo })
 	text := words(t, h.signedIn(t, h.operator(t, "olga")).get(t, "/"))
-	for _, want := range []string{"Open the desk", "Sign-ins refused", "Newest events", "This is a test instance.", "First steps"} {
+	for _, want := range []string{"Open the desk", "Failed sign-ins", "Newest events", "This is a test instance.", "First steps"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of an operator lacks %q: %s", want, text)
 		}

@@ -37,6 +37,9 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if s.site.Testers {
+		props.ControlsURL = web.DevPath + "/"
+	}
 	if s.site.Demo != nil {
 		props.Version = s.site.Version
 		props.TokenCommand, props.ListCommand = s.firstSteps(s.site.IssuerOf(r))
