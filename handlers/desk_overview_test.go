@@ -75,7 +75,7 @@ func TestDeskOverviewShowsWhatIsNewest(t *testing.T) {
 	b.get(t, "/desk/audit") // writes the queued lines
 	text := words(t, b.get(t, "/desk"))
 	wantInOrder(t, text, "Newest events", "customer.updated", "cus_acct_b", "customer.created", "cus_acct_d", "customer.created", "cus_acct_c",
-		"Failures and changes", "Client, code or token refused", "Change", "client disabled, Larkspur Bookkeeping", "by olga")
+		"Failures and changes", "Client, code or token refused", "Client disabled", "Larkspur Bookkeeping", "by olga")
 	_, latest, _ := strings.Cut(text, "Failures and changes")
 	if strings.Contains(text, "cus_acct_a") || strings.Contains(latest, "Tokens issued") {
 		t.Errorf("the Overview says %s", text)

@@ -603,7 +603,7 @@ func TestDeskHealth(t *testing.T) {
 		t.Errorf("states = %v", got)
 	}
 	wantInOrder(t, words(t, page), "1 problem, 1 warning, 1 check passed", "Problem certificate It expired. Next: renew it.", "Warning backup", "Backups", "OK disk 20 GiB are free.",
-		"The first check has not finished yet. It runs every day.", "Check now Reads all stored data in the background")
+		"The first check has not finished yet (checked every day)", "Check now Reads all stored data in the background")
 	for _, path := range []string{"/desk", "/desk/health", "/desk/users"} {
 		b.get(t, path)
 	}
@@ -650,15 +650,15 @@ func TestDeskNamesTheEndpointThatFails(t *testing.T) {
 	now = h.Clock.Now()
 	must.Get(h.Webhooks.Settle(t.Context(), &first, webhook.Progress{Trouble: webhook.Trouble{Since: now, Attempts: 1}}))(t)
 	text := look()
-	wantInOrder(t, text, "Webhooks , needs attention", "Larkspur <b> refuses its deliveries since "+now.Format("15:04:05")+". 2 endpoints. Look at the answers", "Open the endpoint")
+	wantInOrder(t, text, "Webhooks , needs attention", "Deliveries to Larkspur <b> have failed since "+now.Format("15:04:05")+". 2 endpoints. Look at the answers", "Open the endpoint")
 	page := b.get(t, "/desk/health")
-	wantInOrder(t, words(t, page), "Health 1 problem State", "Problem webhooks Larkspur <b> refuses")
+	wantInOrder(t, words(t, page), "Health 1 problem State", "Problem webhooks Deliveries to Larkspur <b>")
 	if got := linkOn(t, page, "Larkspur <b>"); got != "/desk/webhooks/"+first.ID {
 		t.Errorf("Health leads to %q", got)
 	}
 	h.Clock.Advance(time.Hour)
 	must.Get(h.Webhooks.Settle(t.Context(), &second, webhook.Progress{Trouble: webhook.Trouble{Since: h.Clock.Now(), Attempts: 1}}))(t)
-	wantInOrder(t, look(), "2 endpoints refuse their deliveries since "+now.Format("15:04:05"), "Webhooks")
+	wantInOrder(t, look(), "Deliveries to 2 endpoints have failed since "+now.Format("15:04:05"), "Webhooks")
 	must.Get(h.Webhooks.Hold(t.Context(), webhook.System))(t)
 	if text := look(); strings.Contains(text, "needs attention") {
 		t.Errorf("endpoints that are held fail: %s", text)

@@ -82,10 +82,16 @@ func (l AuditLine) why() string {
 	return fmt.Sprintf("%s (%s)", reason, countOf(l.Times, "time"))
 }
 
-// about is what the line is about: reason, user, client, source, and who did it.
-func (l AuditLine) about() string {
+// latest is the line among the newest ones: what was done, such as "Client disabled", or the kind
+// and the reason of a refusal; then whom it is about, from where, and who did it.
+func (l AuditLine) latest() feedLine {
+	words, state := auditWord(l.What)
+	why := l.why()
+	if l.What == "admin" && why != "" {
+		words, why = strings.TrimSuffix(sentence(why), "."), ""
+	}
 	var parts []string
-	for _, part := range []string{l.why(), l.User.name(), l.Client.name(), l.Source} {
+	for _, part := range []string{why, l.User.name(), l.Client.name(), l.Source} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -93,7 +99,7 @@ func (l AuditLine) about() string {
 	if by := l.Actor.name(); by != "" {
 		parts = append(parts, "by "+by)
 	}
-	return strings.Join(parts, ", ")
+	return feedLine{When: l.At, What: words, State: state, Note: strings.Join(parts, ", ")}
 }
 
 func (n Named) name() string { return orElse(n.Name, n.ID) }

@@ -257,7 +257,7 @@ func (d *plotDrawing) before(counts []float64) {
 	d.path("before", "%s", path.String())
 }
 
-// missed draws the times without a server as bands. A high drawing says when they were, but
+// missed draws the times in which the server was down as bands. A high drawing says when they were, but
 // for bands too near to the one before.
 func (d *plotDrawing) missed() {
 	const wordWide = 24.0 // per cent that the words may need on a phone
@@ -265,7 +265,9 @@ func (d *plotDrawing) missed() {
 	said := -wordWide
 	for _, m := range d.plots.Missed {
 		from, to := d.bucket(m.From), d.bucket(m.To)
-		fmt.Fprintf(&path, "M%d 0h%dv%dh-%dz", bucketWide*from, bucketWide*(to-from), d.Height, bucketWide*(to-from))
+		if !d.plots.isUnknown(m) {
+			fmt.Fprintf(&path, "M%d 0h%dv%dh-%dz", bucketWide*from, bucketWide*(to-from), d.Height, bucketWide*(to-from))
+		}
 		middle := d.x(from+to) / 2
 		if at := min(max(middle, wordWide/1.1), 100-wordWide/1.1); d.IsHigh && at-said >= wordWide {
 			d.word("mid", at, 6, d.plots.missedWords(m))
@@ -297,7 +299,7 @@ func (d *plotDrawing) describe(counts []float64, isLines bool) {
 	}
 	if d.IsHigh {
 		for _, m := range d.plots.Missed {
-			d.Description += " Server " + d.plots.missedWords(m) + "."
+			d.Description += " " + sentence(d.plots.missedWords(m))
 		}
 	}
 }

@@ -138,11 +138,14 @@ func TestMissedTimesAreNamed(t *testing.T) {
 	if want := (drawnWord{"mid", "45.8%", "6%", "down 10:00–12:00"}); !slices.Contains(p.Words, want) || slices.ContainsFunc(p.Words, func(w drawnWord) bool { return w.Text == "down 13:00–14:00" }) {
 		t.Errorf("the words are %v, want %v and none over it", p.Words, want)
 	}
-	if !strings.HasSuffix(p.Description, "Server down 10:00–12:00. Server down 13:00–14:00.") {
+	if !strings.HasSuffix(p.Description, "Down 10:00–12:00. Down 13:00–14:00.") {
 		t.Errorf("a reader hears %q", p.Description)
 	}
 	if got := fmt.Sprint(p.Hits[10], p.Hits[12]); got != "10:00 –, was 0"+"12:00 0, was 0" {
 		t.Errorf("a pointer reads %q", got)
+	}
+	if p := drawnOf(plotEvents, []Span{{day, day.Add(10 * time.Hour)}}, Series{Name: "invoice", Values: values, Total: 2}).Parts[0]; p.pathOf("down") != "" || !strings.HasSuffix(p.Description, "Not counted before 10:00.") {
+		t.Errorf("before the first start the server was down: %q", p.Description)
 	}
 	month := time.Date(2026, 2, 8, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -152,8 +155,8 @@ func TestMissedTimesAreNamed(t *testing.T) {
 	}{
 		{"1h", day, day.Add(4 * time.Minute), "down 00:00–00:04"}, {"24h", day.Add(23 * time.Hour), day.Add(25 * time.Hour), "down 9 Mar 23:00–10 Mar 01:00"},
 		{"24h", day.Add(22 * time.Hour), day.Add(24 * time.Hour), "down 22:00–00:00"}, {"7d", day, day.Add(6 * time.Hour), "down 9 Mar 00:00–06:00"},
-		{"30d", day, day.AddDate(0, 0, 1), "down 9 Mar"}, {"30d", day, day.AddDate(0, 0, 3), "down 9 Mar–11 Mar"}, {"30d", month, day, "not seen before 9 Mar"},
-		{"24h", month, day, "not seen before 00:00"}, {"1y", day.AddDate(0, 0, -8), day.AddDate(0, 0, 23), "down Mar 2026"},
+		{"30d", day, day.AddDate(0, 0, 1), "down 9 Mar"}, {"30d", day, day.AddDate(0, 0, 3), "down 9 Mar–11 Mar"}, {"30d", month, day, "not counted before 9 Mar"},
+		{"24h", month, day, "not counted before 00:00"}, {"1y", day.AddDate(0, 0, -8), day.AddDate(0, 0, 23), "down Mar 2026"},
 	} {
 		got := Plots{Range: c.of, Starts: []time.Time{month}}.missedWords(Span{c.from, c.to})
 		if got != c.want {

@@ -41,10 +41,8 @@ func hourLabel(of string, i int, at time.Time) string {
 		return at.Format("2006")
 	case of == "1y":
 		return at.Format("Jan")
-	case of == "7d", of == "30d":
+	case of == "7d", of == "30d", midnight:
 		return at.Format("2 Jan")
-	case midnight:
-		return at.Format("2 January")
 	}
 	return at.Format("15:04")
 }
@@ -90,8 +88,10 @@ func (p Plots) isMissed(i int) bool {
 	return slices.ContainsFunc(p.Missed, func(m Span) bool { return !p.Starts[i].Before(m.From) && p.Starts[i].Before(m.To) })
 }
 
-// missedWords say when there was no server. Before the first bucket with one nobody knows
-// whether there was.
+// isUnknown reports whether there may have been no server yet, rather than one that was down.
+func (p Plots) isUnknown(m Span) bool { return m.From.Equal(p.Starts[0]) }
+
+// missedWords say when there was no server.
 func (p Plots) missedWords(m Span) string {
 	short := func(at time.Time, dated bool) string {
 		switch {
@@ -106,8 +106,8 @@ func (p Plots) missedWords(m Span) string {
 	}
 	sameDay := m.From.YearDay() == m.To.Add(-1).YearDay()
 	switch {
-	case m.From.Equal(p.Starts[0]):
-		return "not seen before " + short(m.To, p.Range == "7d")
+	case p.isUnknown(m):
+		return "not counted before " + short(m.To, p.Range == "7d")
 	case p.Range == "30d" || p.Range == "1y":
 		if last := m.To.Add(-1); short(last, false) != short(m.From, false) {
 			return fmt.Sprintf("down %s–%s", short(m.From, false), short(last, false))
