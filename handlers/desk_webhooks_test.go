@@ -245,7 +245,7 @@ func TestDeskWebhooks(t *testing.T) {
 		} {
 			a := b.sent(t, form, "create-webhook", "url", "https://hooks.larkspurtea.example/new", c.field, c.value)
 			wantStatus(t, a, http.StatusBadRequest)
-			if text := words(t, a); !strings.Contains(text, c.want) || !strings.Contains(a.body, `aria-invalid="true"`) {
+			if text := words(t, a); strings.Count(text, c.want) != 1 || !strings.Contains(text, "The endpoint was not created. Correct the ") || !strings.Contains(a.body, `aria-invalid="true"`) {
 				t.Errorf("%s %q: the form says %s", c.field, c.value, text)
 			}
 		}

@@ -9,6 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -78,12 +79,26 @@ func (f ClientForm) faults() Refusal {
 	return f.Refusal
 }
 
-// heads heads a refused form.
+// fieldWords name the fields that a form has, in a sentence.
+var fieldWords = map[string]string{
+	"name": "name", "redirect_uris": "redirect URIs", "grants": "grants", "scopes": "scopes", "account": "account",
+	"url": "URL", "description": "description", "types": "types", "order": "order", "from": "start",
+}
+
+// heads heads a refused form. What is wrong stands beside each field; what has none is said here.
 func (r Refusal) heads(text string) string {
-	for _, reason := range r {
-		return text + " " + reason
+	var fields, others []string
+	for _, field := range slices.Sorted(maps.Keys(r)) {
+		if word, ok := fieldWords[field]; ok {
+			fields = append(fields, "the "+word)
+		} else {
+			others = append(others, r[field])
+		}
 	}
-	return text
+	if len(fields) > 0 {
+		text += " Correct " + strings.Join(fields, " and ") + "."
+	}
+	return strings.Join(append([]string{text}, others...), " ")
 }
 
 // boxesOf are boxes for names, with their words.

@@ -158,12 +158,19 @@ func stripSums(states []string) (sums []stripSum) {
 	return sums
 }
 
+func lastDeliveriesWords(n int) string {
+	if n == 1 {
+		return "Last delivery"
+	}
+	return fmt.Sprintf("Last %d deliveries", n)
+}
+
 // deliveriesLabel says what a strip shows.
 func deliveriesLabel(states []string) string {
 	if len(states) == 0 {
 		return "No deliveries yet"
 	}
-	label := fmt.Sprintf("The last %d deliveries, oldest first: ", len(states))
+	label := lastDeliveriesWords(len(states)) + ", oldest first: "
 	for i, s := range stripSums(states) {
 		if i > 0 {
 			label += ", "
