@@ -174,12 +174,12 @@ const rounding = 1e-9 // of numbers that are the same
 // gridStep is the distance of the lines of a grid: it is round, two reach the greatest value,
 // and counts have whole ones.
 func gridStep(most float64, unit string) float64 {
-	if most <= 0 {
-		most = 1
-	}
-	base, round := 10.0, []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10}
+	base, round, least := 10.0, []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10}, 1.0
 	if unit == unitBytes {
-		base, round = 2, []float64{1, 1.5, 2}
+		base, round, least = 2, []float64{1, 1.5, 2}, 1<<20
+	}
+	if most <= 0 {
+		most = least
 	}
 	rough := most / 2
 	power := math.Pow(base, math.Floor(math.Log(rough)/math.Log(base)))

@@ -108,7 +108,7 @@ func TestGridSteps(t *testing.T) {
 	}{
 		{Series{}, 0, "0 1"}, {Series{}, 1, "0 1"}, {Series{}, 3, "0 2 4"}, {Series{}, 119, "0 60 120"}, {Series{}, 4818, "0 2\u202f500 5\u202f000"}, {Series{}, 2.9e6, "0 1.5 M 3 M"},
 		{Series{Unit: unitSeconds}, 0.028, "0 15 ms 30 ms"}, {Series{Unit: unitSeconds}, 2.1, "0 1.5 s 3 s"}, {Series{Unit: unitSeconds}, 0.00027, "0 0.15 ms 0.3 ms"},
-		{Series{Unit: unitBytes}, 441e6, "0 256 MiB 512 MiB"}, {Series{Unit: unitBytes}, 69.7e9, "0 48 GiB 96 GiB"},
+		{Series{Unit: unitBytes}, 0, "0 512 KiB"}, {Series{Unit: unitBytes}, 441e6, "0 256 MiB 512 MiB"}, {Series{Unit: unitBytes}, 69.7e9, "0 48 GiB 96 GiB"},
 	} {
 		var got []string
 		for _, w := range drawnOf(plotStore, nil, Series{Name: "store", Unit: c.series.Unit, Values: known(c.most)}).Parts[0].Words {
