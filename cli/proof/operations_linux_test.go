@@ -55,6 +55,13 @@ func newPlace(t *testing.T) *place {
 		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
 	install(t, program(t), filepath.Join(p.src, "tollhouse"))
+	// What a release has; .ci/releasing tests that it makes it.
+	pack := exec.CommandContext(t.Context(), needTool(t, "bash"), "-c",
+		"tar -I 'gzip -1' -cf $0.tar.gz --transform s,^,$0/, tollhouse; sha256sum $0.tar.gz >SHA256SUMS", "tollhouse_1.0.0_linux_amd64")
+	pack.Dir = p.src
+	if out, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v\n%s", err, out)
+	}
 	if p.typed, p.stdin, err = openTerminal(); err != nil {
 		t.Fatalf("terminal: %v", err)
 	}
