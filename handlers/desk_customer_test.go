@@ -73,7 +73,7 @@ func TestDeskFindsACustomerByNameOrAddress(t *testing.T) {
 }
 
 // TestDeskSearchesCustomersFurther: a search lists the events of 20 customers, says that there
-// are more, and goes on with the next.
+// are more, and continues with the next.
 //
 // Promise (Browsers): the desk finds a customer by name or e-mail within an account, within bounds
 func TestDeskSearchesCustomersFurther(t *testing.T) {

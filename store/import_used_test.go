@@ -84,7 +84,7 @@ func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 }
 
 // Promise (Platform §9): --update of a wrapped hash or a password that is the one of before changes
-// nothing, and a dry run says so; another salt is told as differing without it
+// nothing, and a dry run says so; without it, another salt is reported as differing
 func TestImportUpdatesNoPasswordThatIsTheSame(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)

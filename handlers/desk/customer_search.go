@@ -11,7 +11,7 @@ import (
 )
 
 // The parameters of the explorer that the API does not have: a customer's name or e-mail
-// address, and the id of the customer after which the search for it goes on.
+// address, and the id of the customer after which the search continues.
 const (
 	customerParam      = "customer"
 	customerAfterParam = "customer-after"

@@ -35,7 +35,7 @@ type Customer struct {
 type FoundCustomers struct {
 	Customers []Customer // by id
 	More      bool       // not every customer was read
-	Last      string     // id after which the search goes on if there are more
+	Last      string     // id after which the search continues if there are more
 }
 
 // NameWords returns the words of a name as FindCustomers compares them: in lower case and

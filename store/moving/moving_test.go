@@ -199,7 +199,7 @@ func TestReaderHoldsOneLine(t *testing.T) {
 	})
 }
 
-// A file in an old encoding is told as that, with the way out.
+// A file in an old encoding is named as such, with the command that converts it.
 func TestALineInAnotherEncoding(t *testing.T) {
 	t.Parallel()
 	_, err := moving.Parse([]byte("{\"user\":{\"username\":\"jos\xe9\"}}"), false)
