@@ -21,15 +21,17 @@ const (
 	findingsMax  = 2 * time.Second // for all quick checks
 )
 
-// quickFindings keeps the findings of the quick checks for a short time.
+// quickFindings keeps the findings of the quick checks for a short time, since every page shows them.
 type quickFindings struct {
 	mu   sync.Mutex
 	at   time.Time
-	list []admin.Finding
+	list []views.Finding
 }
 
-// quickFindings returns what the quick checks of doctor find.
-func (v *visit) quickFindings() []admin.Finding {
+var worst = []string{admin.StateProblem, admin.StateWarning, admin.StateOK}
+
+// findings are what the quick checks of doctor find, the worst first.
+func (v *visit) findings() []views.Finding {
 	if v.s.admin.Doctor == nil {
 		return nil
 	}
@@ -41,44 +43,37 @@ func (v *visit) quickFindings() []admin.Finding {
 	}
 	ctx, cancel := context.WithTimeout(v.ctx, findingsMax)
 	defer cancel()
-	var list []admin.Finding
-	v.s.admin.Doctor(ctx, false, func(f admin.Finding) { list = append(list, f) })
-	if ctx.Err() != nil {
-		return list
+	var list []views.Finding
+	v.s.admin.Doctor(ctx, false, func(f admin.Finding) { list = append(list, v.finding(ctx, f)) })
+	slices.SortStableFunc(list, func(a, b views.Finding) int {
+		return cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State))
+	})
+	if ctx.Err() == nil {
+		q.at, q.list = v.now, list
 	}
-	q.at, q.list = v.now, list
 	return list
 }
 
-var worst = []string{admin.StateProblem, admin.StateWarning, admin.StateOK}
-
-// findings are what the quick checks find, the worst first.
-func (v *visit) findings() (shown []views.Finding) {
-	for _, f := range v.quickFindings() {
-		found := views.Finding{Check: f.Check, State: f.State, Detail: f.Detail, Next: f.Next}
-		if f.Check == views.CheckWebhooks {
-			found.Failing, found.Since = v.failing()
-		}
-		if len(found.Failing) > 0 {
-			found.State = admin.StateProblem
-		}
-		shown = append(shown, found)
+func (v *visit) finding(ctx context.Context, f admin.Finding) views.Finding {
+	found := views.Finding{Check: f.Check, State: f.State, Detail: f.Detail, Next: f.Next}
+	if f.Check == views.CheckWebhooks {
+		found.Failing, found.Since = v.failing(ctx)
 	}
-	slices.SortStableFunc(shown, func(a, b views.Finding) int {
-		return cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State))
-	})
-	return shown
+	if len(found.Failing) > 0 {
+		found.State = admin.StateProblem
+	}
+	return found
 }
 
 // failing are the webhook endpoints whose receivers refuse events, and since when the first one
 // does. At the desk that is a problem, since somebody has to look at the answers; a doctor that
 // exits with 1 because of a receiver would be of no use.
-func (v *visit) failing() (list []views.Link, since views.Moment) {
+func (v *visit) failing(ctx context.Context) (list []views.Link, since views.Moment) {
 	hooks := v.s.site.Store.Webhooks
-	if in, err := hooks.Instance(v.ctx); err != nil || in.Held {
+	if in, err := hooks.Instance(ctx); err != nil || in.Held {
 		return nil, since // as the finding says
 	}
-	err := hooks.Each(v.ctx, func(e webhook.Endpoint) error {
+	err := hooks.Each(ctx, func(e webhook.Endpoint) error {
 		if e.Health() != webhook.HealthFailing {
 			return nil
 		}
