@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -102,10 +103,10 @@ func (p *program) showSettings(list []admin.Setting) error {
 	return t.Flush()
 }
 
-// settings are those of a server's flags.
+// settings are those of a server's flags. How a command prints is none.
 func (p *program) settings(flags *pflag.FlagSet) (list []admin.Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" {
+		if !slices.Contains([]string{"help", "json", "quiet", "yes"}, f.Name) {
 			list = append(list, p.setting(f))
 		}
 	})

@@ -258,7 +258,8 @@ func (d *plotDrawing) before(counts []float64) {
 }
 
 // missed draws the times in which the server was down as bands. A high drawing says when they were, but
-// for bands too near to the one before.
+// for bands too near to the one before. It shows events, which have times of their own: that a server
+// did not count yet is said by the others.
 func (d *plotDrawing) missed() {
 	const wordWide = 24.0 // per cent that the words may need on a phone
 	var path strings.Builder
@@ -269,13 +270,15 @@ func (d *plotDrawing) missed() {
 			fmt.Fprintf(&path, "M%d 0h%dv%dh-%dz", bucketWide*from, bucketWide*(to-from), d.Height, bucketWide*(to-from))
 		}
 		middle := d.x(from+to) / 2
-		if at := min(max(middle, wordWide/1.1), 100-wordWide/1.1); d.IsHigh && at-said >= wordWide {
+		if at := min(max(middle, wordWide/1.1), 100-wordWide/1.1); d.says(m) && at-said >= wordWide {
 			d.word("mid", at, 6, d.plots.missedWords(m))
 			said = at
 		}
 	}
 	d.path("down", "%s", path.String())
 }
+
+func (d *plotDrawing) says(m Span) bool { return d.IsHigh != d.plots.isUnknown(m) }
 
 func (d *plotDrawing) x(bucket int) float64 {
 	return float64(bucket) / float64(len(d.plots.Starts)) * 100
@@ -297,8 +300,8 @@ func (d *plotDrawing) describe(counts []float64, isLines bool) {
 		}
 		d.Description = fmt.Sprintf("%s in all; most, %s, at %s.", grouped(total), grouped(most), bucketName(d.plots.Range, d.plots.Starts[at]))
 	}
-	if d.IsHigh {
-		for _, m := range d.plots.Missed {
+	for _, m := range d.plots.Missed {
+		if d.says(m) {
 			d.Description += " " + sentence(d.plots.missedWords(m))
 		}
 	}

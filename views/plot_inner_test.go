@@ -144,8 +144,13 @@ func TestMissedTimesAreNamed(t *testing.T) {
 	if got := fmt.Sprint(p.Hits[10], p.Hits[12]); got != "10:00 –, was 0"+"12:00 0, was 0" {
 		t.Errorf("a pointer reads %q", got)
 	}
-	if p := drawnOf(plotEvents, []Span{{day, day.Add(10 * time.Hour)}}, Series{Name: "invoice", Values: values, Total: 2}).Parts[0]; p.pathOf("down") != "" || !strings.HasSuffix(p.Description, "Not counted before 10:00.") {
-		t.Errorf("before the first start the server was down: %q", p.Description)
+	// Before the first start nothing was down, and imported events have their times.
+	for name, isSaid := range map[string]bool{plotEvents: false, plotTokens: true} {
+		p := drawnOf(name, []Span{{day, day.Add(10 * time.Hour)}}, Series{Name: "invoice", Values: values, Total: 2}).Parts[0]
+		isWord := slices.ContainsFunc(p.Words, func(w drawnWord) bool { return w.Text == "not counted before 10:00" })
+		if p.pathOf("down") != "" || strings.HasSuffix(p.Description, "Not counted before 10:00.") != isSaid || isWord != isSaid {
+			t.Errorf("%s before the first start: bands %q, words %v, a reader hears %q", name, p.pathOf("down"), p.Words, p.Description)
+		}
 	}
 	month := time.Date(2026, 2, 8, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
