@@ -156,10 +156,10 @@ func clockFault(c pgkv.Clock) error {
 	const accept = "correct the clocks and start again; if they are right, add --accept-clock"
 	switch behind := c.LastWrite.Sub(c.Now); {
 	case c.Offset.Abs() > clockRefuse:
-		return term.Fail(term.ExitBusy, accept, "the clock of this machine is %s %s the database's", c.Offset.Abs().Round(time.Second), aheadOrBehind(c.Offset))
+		return term.Fail(term.ExitBusy, accept, "the clock of this machine is %s %s the database's", term.ShowAge(c.Offset.Abs()), aheadOrBehind(c.Offset))
 	case c.LastWrite.IsZero():
 	case behind > clockRefuse:
-		return term.Fail(term.ExitBusy, accept, "the database's clock says %s, but its last write was %s later", c.Now.UTC().Format(time.RFC3339), behind.Round(time.Second))
+		return term.Fail(term.ExitBusy, accept, "the database's clock says %s, but its last write was %s later", c.Now.UTC().Format(time.RFC3339), term.ShowAge(behind))
 	case -behind > clockAhead:
 		return term.Fail(term.ExitBusy, accept, "the database's clock says %s, %d days after its last write", c.Now.UTC().Format(time.RFC3339), int(-behind/(24*time.Hour)))
 	}

@@ -162,7 +162,7 @@ func (u checkup) clock(ctx context.Context) admin.Finding {
 	case last.IsZero():
 		return allRight("clock", "%s", now.Format(time.RFC3339))
 	}
-	return allRight("clock", "%s, %s after the last write", now.Format(time.RFC3339), now.Sub(last).Round(time.Second))
+	return allRight("clock", "%s, %s after the last write", now.Format(time.RFC3339), term.ShowAge(now.Sub(last)))
 }
 
 // backup checks the age of the last backup by the rule of docs/alerts.yml.
@@ -197,7 +197,7 @@ func (u checkup) backup(ctx context.Context) admin.Finding {
 		return warningOf(check, next, "the last backup was removed: %s", text)
 	}
 	if age > 2*every {
-		return warningOf(check, next, "the last backup is %s old: %s", age.Round(time.Hour), text)
+		return warningOf(check, next, "the last backup is %s old: %s", term.ShowAge(age), text)
 	}
 	return allRight(check, "%s", text)
 }

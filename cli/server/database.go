@@ -38,7 +38,7 @@ func DatabaseStatus(ctx context.Context, a *pgkv.Address) (*admin.DatabaseStatus
 func DatabaseRows(d admin.DatabaseStatus, now time.Time) []term.Row {
 	rows := []term.Row{{"database", fmt.Sprintf("PostgreSQL %s, %s", d.Version, term.ShowBytes(uint64(d.Size)))}, {"standbys", describeStandbys(d.Standbys)}}
 	for _, s := range d.Servers {
-		text := fmt.Sprintf("%s process %d, %s, on %s, since %s (%s)", s.Host, s.PID, s.Version, strings.Join(s.Listen, " "), term.ShowTime(s.Started), now.Sub(time.Unix(s.Started, 0)).Round(time.Second))
+		text := fmt.Sprintf("%s process %d, %s, on %s, since %s (%s)", s.Host, s.PID, s.Version, strings.Join(s.Listen, " "), term.ShowTime(s.Started), term.ShowAge(now.Sub(time.Unix(s.Started, 0))))
 		if len(s.Jobs) > 0 {
 			text += ", jobs: " + strings.Join(s.Jobs, " ")
 		}
@@ -99,7 +99,7 @@ func databaseFinding(f pgkv.Facts) admin.Finding {
 	case f.Max-f.Connections < connectionsPerHost:
 		return warningOf(check, "raise max_connections to 30 for each server and what else connects", "%s: %d of %d connections are in use", text, f.Connections, f.Max)
 	case f.Longest > transactionLong:
-		return warningOf(check, "find it in pg_stat_activity and end it", "%s: a transaction has been open for %s, so old rows cannot be removed", text, f.Longest.Round(time.Minute))
+		return warningOf(check, "find it in pg_stat_activity and end it", "%s: a transaction has been open for %s, so old rows cannot be removed", text, term.ShowAge(f.Longest))
 	case dead > deadShareMax && f.Dead > deadRowsMin:
 		return warningOf(check, "check that autovacuum runs: select * from pg_stat_user_tables where schemaname = 'tollhouse'", "%s: %.0f %% of the rows are dead", text, 100*dead)
 	}

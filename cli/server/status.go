@@ -61,7 +61,7 @@ func StatusRows(s admin.ServerStatus, now time.Time) []term.Row {
 	started := time.Unix(s.Started, 0)
 	rows := []term.Row{
 		{"server", s.Status}, {"url", s.URL}, {"listens on", strings.Join(s.Listen, " ")}, {"version", s.Version},
-		{"process", fmt.Sprintf("%d, since %s (%s)", s.PID, term.ShowTime(s.Started), now.Sub(started).Round(time.Second))},
+		{"process", fmt.Sprintf("%d, since %s (%s)", s.PID, term.ShowTime(s.Started), term.ShowAge(now.Sub(started)))},
 	}
 	if s.Certificate != nil {
 		rows = append(rows, term.Row{"certificate", describeCertificate(*s.Certificate, now)})

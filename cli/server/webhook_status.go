@@ -144,7 +144,7 @@ func webhooksRow(w admin.WebhooksStatus) term.Row {
 		text += fmt.Sprintf("; %s parked, %d dead", term.Count(int64(w.Parked), "event", "events"), w.Dead)
 	}
 	if w.OldestUndelivered > 0 {
-		text += fmt.Sprintf("; the oldest undelivered event has waited %s", time.Duration(w.OldestUndelivered)*time.Second)
+		text += fmt.Sprintf("; the oldest undelivered event has waited %s", term.ShowAge(time.Duration(w.OldestUndelivered)*time.Second))
 	}
 	if w.Held {
 		text += "; deliveries are held: tollhouse webhook resume"

@@ -40,8 +40,8 @@ func (g *Progress) Show(share float64, format string, args ...any) {
 	g.shown = time.Now()
 	line := Visible(g.what + ": " + fmt.Sprintf(format, args...))
 	if took := g.shown.Sub(g.started); share > 0 && share < 1 {
-		left := time.Duration(float64(took) * (1 - share) / share).Round(time.Second)
-		line += ", " + max(left, time.Second).String() + " left"
+		left := time.Duration(float64(took) * (1 - share) / share)
+		line += ", " + ShowAge(max(left, time.Second)) + " left"
 	}
 	if room := widthOf(g.w) - 1; room > 0 { // a line that wraps could not be replaced
 		line = wrap(line, room)[0]

@@ -18,6 +18,24 @@ func ShowTimeOrNever(seconds int64) string {
 	return ShowTime(seconds)
 }
 
+// ShowAge formats a length of time for people, in its two largest units.
+func ShowAge(d time.Duration) string {
+	const day = 24 * time.Hour
+	large, small, unit := d/day, d%day/time.Hour, "dh"
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		large, small, unit = d/time.Minute, d%time.Minute/time.Second, "ms"
+	case d < 2*day:
+		large, small, unit = d/time.Hour, d%time.Hour/time.Minute, "hm"
+	}
+	if small == 0 {
+		return fmt.Sprintf("%d%c", large, unit[0])
+	}
+	return fmt.Sprintf("%d%c%d%c", large, unit[0], small, unit[1])
+}
+
 // ShowBytes formats a size for people.
 func ShowBytes(n uint64) string {
 	if n < 1<<10 {
