@@ -263,7 +263,10 @@ func (d *plotDrawing) before(counts []float64) {
 func (d *plotDrawing) missed() {
 	const wordWide = 24.0 // per cent that the words may need on a phone
 	var path strings.Builder
-	said := -wordWide
+	said, lineHeight := -wordWide, 12.0 // per cent
+	if d.IsHigh {
+		lineHeight /= 2
+	}
 	for _, m := range d.plots.Missed {
 		from, to := d.bucket(m.From), d.bucket(m.To)
 		if !d.plots.isUnknown(m) {
@@ -271,7 +274,7 @@ func (d *plotDrawing) missed() {
 		}
 		middle := d.x(from+to) / 2
 		if at := min(max(middle, wordWide/1.1), 100-wordWide/1.1); d.says(m) && at-said >= wordWide {
-			d.word("mid", at, 6, d.plots.missedWords(m))
+			d.word("mid", at, lineHeight, d.plots.missedWords(m))
 			said = at
 		}
 	}
