@@ -47,19 +47,23 @@ func (p OverviewProps) heading() heading {
 func (p OverviewProps) figures() []figure {
 	count := func(plot, name string) string { return grouped(p.Plots.series(plot, name).Total) }
 	compared := func(plot, note string) string { return p.Plots.compared(p.Earlier, plot, note) }
-	disk := figure{Label: "Disk free", Value: p.Plots.series(plotStore, "free").newest(), Note: "data use " + p.Plots.series(plotStore, "store").newest()}
-	if _, onDisk := p.Plots.series(plotStore, "free").last(); !onDisk {
-		disk = figure{Label: "Data", Value: p.Plots.series(plotStore, "store").newest(), Note: "in memory"}
-	}
-	return []figure{
+	list := []figure{
 		{Label: "Events", Value: grouped(p.Plots.total(plotEvents)), Note: compared(plotEvents, p.wereEvents())},
 		{Label: "Requests", Value: grouped(p.Plots.total(plotRequests)), Note: compared(plotRequests, count(plotRequests, "5xx")+" failed")},
 		{Label: "Latency, p95", Value: p.Plots.series(plotRequests, "p95").newest(), Note: "median " + p.Plots.series(plotRequests, "p50").newest()},
 		{Label: "Failed sign-ins", Href: p.RefusedURL, Value: grouped(p.Plots.total(plotSignIns) - p.Plots.series(plotSignIns, "right").Total),
 			Note: "of " + grouped(p.Plots.total(plotSignIns)) + ", " + count(plotSignIns, "throttled") + " throttled"},
 		{Label: "Tokens issued", Value: grouped(p.Plots.total(plotTokens)), Note: compared(plotTokens, count(plotTokens, "refresh_token")+" refreshed")},
-		disk,
 	}
+	data, free := p.Plots.series(plotStore, "store"), p.Plots.series(plotStore, "free")
+	if free.isMeasured() {
+		return append(list, figure{Label: "Disk free", Value: free.newest(), Note: "data use " + data.newest()})
+	}
+	note := ""
+	if !data.isMeasured() {
+		note = "in memory"
+	}
+	return append(list, figure{Label: "Data", Value: data.newest(), Note: note})
 }
 
 func (p OverviewProps) wereEvents() string {
@@ -163,7 +167,7 @@ func Overview(p OverviewProps) templ.Component {
 						var templ_7745c5c3_Var3 string
 						templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(", ")
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 102, Col: 12}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 106, Col: 12}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 						if templ_7745c5c3_Err != nil {
@@ -177,7 +181,7 @@ func Overview(p OverviewProps) templ.Component {
 					var templ_7745c5c3_Var4 templ.SafeURL
 					templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(a.URL))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 104, Col: 26}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 108, Col: 26}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 					if templ_7745c5c3_Err != nil {
@@ -190,7 +194,7 @@ func Overview(p OverviewProps) templ.Component {
 					var templ_7745c5c3_Var5 string
 					templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(visible(a.Name))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 104, Col: 46}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 108, Col: 46}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 					if templ_7745c5c3_Err != nil {
@@ -203,7 +207,7 @@ func Overview(p OverviewProps) templ.Component {
 					var templ_7745c5c3_Var6 string
 					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(grouped(a.Events))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 104, Col: 72}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 108, Col: 72}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 					if templ_7745c5c3_Err != nil {

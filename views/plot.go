@@ -108,6 +108,12 @@ func (s Series) last() (float64, bool) {
 	return 0, false
 }
 
+// isMeasured reports whether any value is known. A store in memory has no size, a database no free space of ours.
+func (s Series) isMeasured() bool {
+	_, known := s.last()
+	return known
+}
+
 // newest is the newest known value in words.
 func (s Series) newest() string {
 	if value, known := s.last(); known {

@@ -64,7 +64,7 @@ type plotDrawing struct {
 func drawPlot(plots, earlier Plots, name, eventsURL string) drawing {
 	data, words := plots.of(name), plotWords[name]
 	p := drawing{Name: name, Title: words.title, Range: plots.Range, From: plots.Starts[0].Unix(), To: plots.End.Unix()}
-	if _, onDisk := plots.series(plotStore, "free").last(); name == plotStore && !onDisk {
+	if name == plotStore && !plots.series(plotStore, "free").isMeasured() {
 		words.parts, data.Series = words.parts[:1], data.Series[:min(len(data.Series), 1)]
 	}
 	for i, part := range words.parts {
@@ -120,6 +120,9 @@ func (d *plotDrawing) draw(plot string, series []Series, before []float64) {
 	d.grid(most, series)
 	if isLines {
 		d.lines(series)
+		if !slices.ContainsFunc(series, Series.isMeasured) {
+			d.word("mid", 50, 50, "nothing measured")
+		}
 	} else {
 		d.bars(series)
 	}

@@ -152,6 +152,12 @@ func TestMissedTimesAreNamed(t *testing.T) {
 			t.Errorf("%s before the first start: bands %q, words %v, a reader hears %q", name, p.pathOf("down"), p.Words, p.Description)
 		}
 	}
+	for want, values := range map[bool][]Value{true: make([]Value, 24), false: values} {
+		p := drawnOf(plotStore, nil, Series{Name: "store", Unit: unitBytes, Values: values}).Parts[0]
+		if got := slices.ContainsFunc(p.Words, func(w drawnWord) bool { return w.Text == "nothing measured" }); got != want {
+			t.Errorf("a plot without a value says %v", p.Words)
+		}
+	}
 	month := time.Date(2026, 2, 8, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		of       string
