@@ -120,17 +120,31 @@ func createFamily(tx kv.Txn, f family) error {
 			return err
 		}
 	}
+	if !f.imported {
+		if err := partiesUsed(tx, f.lineage); err != nil {
+			return err
+		}
+	}
 	return writeFamily(tx, f)
 }
 
 // revokeFamily revokes within tx a family that was not revoked before, with the webhook
 // endpoints that its tokens created.
 func revokeFamily(tx kv.Txn, n *webhook.Ending, f family, now time.Time, reason string) error {
-	f.revokedAt, f.reason = now, reason
-	if err := writeFamily(tx, f); err != nil {
+	if err := writeRevoked(tx, f, now, reason); err != nil {
 		return err
 	}
 	return endWebhooks(tx, n, f)
+}
+
+func writeRevoked(tx kv.Txn, f family, now time.Time, reason string) error {
+	f.revokedAt, f.reason = now, reason
+	if f.imported {
+		if err := partiesUsed(tx, f.lineage); err != nil {
+			return err
+		}
+	}
+	return writeFamily(tx, f)
 }
 
 // endWebhooks disables the webhook endpoints that a family's tokens created. Those of a

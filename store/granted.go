@@ -208,8 +208,7 @@ func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily
 			if err != nil {
 				return err
 			}
-			f.revokedAt, f.reason = now, by.revoking()
-			if err := writeFamily(tx, f); err != nil {
+			if err := writeRevoked(tx, f, now, by.revoking()); err != nil {
 				return err
 			}
 			if err := appendAudit(tx, f.auditLine(AuditRevoke, by.revoking(), by), now, tails[i]); err != nil {

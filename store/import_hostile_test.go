@@ -10,6 +10,7 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook/target"
 )
 
 // An Update holds as many lines as it may write, whatever they are.
@@ -80,5 +81,43 @@ func TestARefusalNamesEveryLeaveOfAHash(t *testing.T) {
 		if want := "allow it with --allow " + c.want + ", or leave such lines out"; len(hints) != 1 || hints[0] != want {
 			t.Errorf("with %q: %q, want %q", c.allow, hints, want)
 		}
+	}
+}
+
+// What is wrong with a line is said without its secrets, wherever they stand in it.
+//
+// Promise (Platform §9): no refusal of a line repeats a password, hash, secret or token, whatever is wrong
+// with it: its value, its type, its place or the members beside it
+func TestARefusalRepeatsNoSecret(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-of-the-old-system"
+	f := storetest.New(t)
+	members := map[string][]string{
+		"user":    {`"username":"u"`, "password", "password_hash"},
+		"client":  {`"client_id":"c","redirect_uris":["https://c.example/"]`, "client_secret", "client_secret_hash"},
+		"webhook": {`"url":"https://hooks.example/"`, "secret"},
+		"token":   {`"client_id":"c","username":"u"`, "access_token", "access_token_sha256", "refresh_token", "refresh_token_sha256"},
+	}
+	values := []string{`"%s"`, `"$2b$31$%s"`, `"$argon2id$v=19$m=1,t=1,p=1$%s"`, `"{SSHA}%s"`, `"pbkdf2_sha256$%s$salt$key"`, `"$wrapped$%s"`, `["%s"]`, `{"%s":1}`, `{"a":"%s"}`,
+		`{"scheme":"%s"}`, `{"scheme":"digest","algorithm":"%s","hash":"00"}`, `{"scheme":"pbkdf2-sha256","iterations":"%s","salt":"","key":""}`, `{"scheme":"digest","%s":1}`,
+		`"%s\u0007"`, `"%s\u0000"`, `"%s\ud800"`, `"%s`, `"tollat_%s"`, `"%s","%[1]s":1`, `"%s","usernam":"%[1]s"`}
+	refused := 0
+	for noun, of := range members {
+		for _, member := range of[1:] {
+			for _, value := range values {
+				line := fmt.Sprintf(`{%q:{%s,%q:`+value+`}}`, noun, of[0], member, canary)
+				var said []string
+				im := f.NewImport(t.Context(), store.ImportOptions{DryRun: true, ParseURL: new(target.Rules).ParseURL, Report: func(r store.ImportReport) {
+					said = append(said, r.Refused.Code+r.Refused.Param+r.Refused.Reason+r.Refused.Hint+r.Refused.Error())
+				}})
+				must.Do(t, errors.Join(im.Add(t.Context(), []byte(line), 0), im.Flush(t.Context())))
+				if refused += len(said); strings.Contains(strings.Join(said, " "), canary) {
+					t.Errorf("%s: %q", line, said)
+				}
+			}
+		}
+	}
+	if refused < 170 {
+		t.Errorf("%d lines were refused, want all but the seven texts that a secret may be", refused)
 	}
 }

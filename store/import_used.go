@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/record"
@@ -35,14 +36,7 @@ func (s *Store) clientAuthenticated(ctx context.Context, c Client) {
 	if !c.isReplaceable() {
 		return
 	}
-	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
-		now, err := readClient(tx, c.ID)
-		if err != nil || !now.isReplaceable() {
-			return record.GoneIsNil(err)
-		}
-		now.importedRevision = 0
-		return writeClient(tx, now)
-	})
+	err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error { return clientUsed(tx, c.ID) })
 	if err != nil {
 		s.log.Warn("use of an imported client not noted", "client_id", c.ID, "err", err)
 	}
@@ -57,4 +51,20 @@ func userUsed(tx kv.Txn, id secret.ID) error {
 	was := now
 	now.importedRevision = 0
 	return writeUser(tx, was, now)
+}
+
+// clientUsed is userUsed for a client.
+func clientUsed(tx kv.Txn, id string) error {
+	now, err := readClient(tx, id)
+	if err != nil || !now.isReplaceable() {
+		return record.GoneIsNil(err)
+	}
+	now.importedRevision = 0
+	return writeClient(tx, now)
+}
+
+// partiesUsed notes the use of both within tx. A family alone would not say so: it ends, also with
+// the other of the two.
+func partiesUsed(tx kv.Txn, l lineage) error {
+	return errors.Join(clientUsed(tx, l.client), userUsed(tx, l.user))
 }

@@ -15,7 +15,8 @@ import (
 // may be gone by the second run.
 //
 // Promise (Platform §9): --update leaves whoever was used: a client that only introspects, a user who
-// signed in although the client of those tokens was deleted, one whose imported token was used or refreshed
+// signed in although the client of those tokens was deleted, one whose imported token was used, refreshed
+// or revoked, and a public client whose users were deleted first
 func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 	t.Parallel()
 	const clientSecret, password = "a secret of the old system, 1", "a phrase of the old system"
@@ -59,6 +60,21 @@ func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 			c := must.Get(f.FindClient(t.Context(), "books"))(t)
 			must.Get(f.RotateRefresh(t.Context(), store.Refresh{Client: c, Token: oldToken(oldRefresh)}))(t)
 			must.Do(t, f.DeleteClient(t.Context(), "books"))
+		}, 2},
+		"an_imported_token_that_was_revoked": {func(t testing.TB, f *storetest.Fixture) {
+			c := must.Get(f.FindClient(t.Context(), "books"))(t)
+			must.Do(t, f.RevokeToken(t.Context(), store.By{}, c, oldAccess))
+			must.Do(t, f.DeleteClient(t.Context(), "books"))
+		}, 2},
+		"an_imported_token_that_the_user_revoked": {func(t testing.TB, f *storetest.Fixture) {
+			u := must.Get(f.FindUser(t.Context(), "harriet"))(t)
+			must.Do(t, f.RevokeGranted(t.Context(), store.By{}, u, "books"))
+			must.Do(t, f.DeleteClient(t.Context(), "books"))
+		}, 2},
+		"a_public_client_of_a_deleted_user": {func(t testing.TB, f *storetest.Fixture) {
+			c, u := must.Get(f.FindClient(t.Context(), "till"))(t), f.User(t, "odile", "default")
+			must.Get(f.IssueForPassword(t.Context(), store.By{}, c, u, store.ScopeUnstated))(t)
+			must.Do(t, f.DeleteUser(t.Context(), "odile"))
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

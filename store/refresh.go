@@ -184,7 +184,7 @@ func (o *rotation) rotate(t refreshToken) error {
 	}
 	if o.family.imported {
 		o.family.imported = false
-		if err := errors.Join(writeFamily(o.tx, o.family), userUsed(o.tx, o.family.user)); err != nil {
+		if err := errors.Join(writeFamily(o.tx, o.family), partiesUsed(o.tx, o.family.lineage)); err != nil {
 			return err
 		}
 	}

@@ -81,10 +81,14 @@ func revokeAccess(tx kv.Txn, n *webhook.Ending, by By, c Client, h secret.Hash, 
 	if err := errors.Join(keepRevoked(tx, t), tx.Delete(record.AccessTokenKey(h))); err != nil {
 		return err
 	}
-	if f.user.IsZero() { // it has no other token
-		if err := revokeFamily(tx, n, f, now, ReasonRevokedByClient); err != nil {
-			return err
-		}
+	switch {
+	case f.user.IsZero(): // it has no other token
+		err = revokeFamily(tx, n, f, now, ReasonRevokedByClient)
+	case f.imported:
+		err = partiesUsed(tx, f.lineage)
+	}
+	if err != nil {
+		return err
 	}
 	return appendAudit(tx, f.auditLine(AuditRevoke, ReasonRevokedByClient, by), now, tail)
 }
