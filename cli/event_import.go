@@ -316,6 +316,9 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 
 		UnknownTypes []admin.UnknownType `json:"unknown_types,omitempty"`
 	}{true, s.Lines, s.Bytes, s.Recorded, s.Unchanged, s.Errors, s.UnknownTypes}
+	if s.Lines == 0 {
+		p.warnEmpty()
+	}
 	for _, u := range s.UnknownTypes {
 		p.Note("note: %s of type %q, which is unknown; nearest: %s", term.Count(u.Count, "event", "events"), u.Type, u.Nearest)
 	}
@@ -326,6 +329,10 @@ func (p *program) sumUp(s importAnswer, stops, dryRun bool, in *lineCounter) err
 	if s.Errors > 0 {
 		hint := "fix the lines and import the file again: recorded events are kept and not recorded twice"
 		switch {
+		case s.Unreadable && dryRun:
+			hint = "fix the file; nothing was recorded"
+		case s.Unreadable:
+			hint = "fix the file and import it again: recorded events are kept and not recorded twice"
 		case in.isBroken():
 			hint = "compress the file again and import it: recorded events are kept and not recorded twice"
 		case dryRun:

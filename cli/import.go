@@ -195,7 +195,7 @@ func (m *mover) show(l movingLine, text []byte) error {
 // sumUp prints the summary. It fails if a line was refused.
 func (m *mover) sumUp(s admin.MovingCounts) error {
 	if s.Lines == 0 {
-		m.Note("warning: the file is empty: check that the command that wrote it has not failed")
+		m.warnEmpty()
 	}
 	if !m.JSON {
 		m.printSummary(s)
@@ -205,12 +205,20 @@ func (m *mover) sumUp(s admin.MovingCounts) error {
 	}
 	hint := "fix the lines and import the file again: what was imported is kept and not imported twice"
 	switch {
+	case s.Unreadable && m.dryRun:
+		hint = "fix the file; nothing was imported"
+	case s.Unreadable:
+		hint = "fix the file and import it again: what was imported is kept and not imported twice"
 	case m.dryRun:
 		hint = "fix the lines; nothing was imported"
 	case m.stops:
 		hint = "fix the line and import the file again; or skip refused lines with --on-error skip"
 	}
 	return term.Fail(term.ExitBadData, hint, "%s refused", term.Count(int64(s.Errors), "line was", "lines were"))
+}
+
+func (p *program) warnEmpty() {
+	p.Note("warning: the file is empty: check that the command that wrote it has not failed")
 }
 
 func (m *mover) printSummary(s admin.MovingCounts) {
@@ -284,6 +292,11 @@ func (p *program) readTried(ctx context.Context, file string) (string, error) {
 // findUser returns the first line of a user with that name, or nil. Other lines may be wrong.
 func findUser(in io.Reader, canonical string) (number int, u *moving.User, err error) {
 	lines, err := moving.Open(in)
+	if err == nil {
+		if format := lines.Format(); format != "" {
+			err = errors.New("it is " + format)
+		}
+	}
 	for number = 1; err == nil; number++ {
 		var text []byte
 		text, _, err = lines.Next()

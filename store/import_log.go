@@ -120,7 +120,8 @@ func (im *Importer) refusedByLog(refused []eventlog.LineError) {
 			code = moving.UnknownMember
 		}
 		if e.OfResource {
-			noun, param = "resource", strings.TrimPrefix(param, "eventData.")
+			const inEvent = "eventData."
+			noun, param, e.Reason = "resource", strings.TrimPrefix(param, inEvent), strings.TrimPrefix(e.Reason, inEvent)
 		}
 		im.options.Report(ImportReport{Line: e.Line, Offset: e.Offset, Refused: &moving.Error{Code: code, Param: strings.Trim(noun+"."+param, "."), Reason: e.Reason}})
 	}

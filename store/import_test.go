@@ -330,8 +330,41 @@ func TestImportStopsOrSkips(t *testing.T) {
 		t.Errorf("stop at an event: %+v", got)
 	}
 	got = port(t, f.Store, store.ImportOptions{SkipErrors: true}, lines...)
-	want := []string{"3:unknown_member:user.usernme", "6:conflict:event.id", "7:invalid_event:resource"}
+	want := []string{"3:unknown_member:user.usernme", "6:conflict:event.id", "7:invalid_event:resource.object"}
 	if got.stopped || got.Lines != 8 || got.Created.All() != 1 || got.Unchanged != 4 || !slices.Equal(got.reports, want) {
 		t.Errorf("skip: %+v", got)
+	}
+}
+
+// What is wrong with a resource is named by the members of its line, although it goes into the log as an
+// event.
+//
+// Promise (Platform §9): a refusal has the noun and the member that is wrong, also of a resource: its kind,
+// id, action and each field of its object
+func TestARefusedResourceNamesItsMember(t *testing.T) {
+	t.Parallel()
+	f := storetest.New(t)
+	must.Get(f.CreateAccount(t.Context(), "default", ""))(t)
+	for line, want := range map[string]string{
+		`"kind":"Plan","id":"a","object":{}`:                                      "invalid_event:resource.kind",
+		`"id":"a","object":{}`:                                                    "invalid_event:resource.kind",
+		`"kind":"plan","id":"a b","object":{}`:                                    "invalid_event:resource.id",
+		`"kind":"plan","object":{}`:                                               "invalid_event:resource.id",
+		`"kind":"plan","id":"a","action":"Updated","object":{}`:                   "invalid_event:resource.action",
+		`"kind":"plan","id":"a","action":"deleted","object":{}`:                   "invalid_event:resource.action",
+		`"kind":"plan","id":"a","createdAt":4102444800,"object":{}`:               "invalid_event:resource.createdAt",
+		`"kind":"plan","id":"a","object":[]`:                                      "invalid_event:resource.object",
+		`"kind":"plan","id":"a","object":{"id":"b"}`:                              "invalid_event:resource.object.id",
+		`"kind":"plan","id":"a","event":"none","object":{"id":"b"}`:               "invalid_event:resource.object.id",
+		`"kind":"customer","id":"a","object":{"displayName":7}`:                   "invalid_event:resource.object.displayName",
+		`"kind":"customer","id":"a","object":{"displaynam":"x"}`:                  "unknown_member:resource.object.displaynam",
+		`"kind":"customer","id":"a","object":{"metadata":{"a":1}}`:                "invalid_event:resource.object.metadata.a",
+		`"kind":"plan","id":"a","object":{"card":"4242424242424242"}`:             "sensitive_data:resource.object.card",
+		`"kind":"plan","id":"a","event":"none","object":{"c":"4242424242424242"}`: "sensitive_data:resource.object.c",
+	} {
+		got := port(t, f.Store, store.ImportOptions{SkipErrors: true}, `{"resource":{`+line+`}}`)
+		if !slices.Equal(got.reports, []string{"1:" + want}) {
+			t.Errorf("%s: %q, want %s", line, got.reports, want)
+		}
 	}
 }

@@ -15,8 +15,9 @@ import (
 // may be gone by the second run.
 //
 // Promise (Platform §9): --update leaves whoever was used: a client that only introspects, a user who
-// signed in although the client of those tokens was deleted, one whose imported token was used, refreshed
-// or revoked, and a public client whose users were deleted first
+// signed in although the client of those tokens was deleted, one whose imported token was used or refreshed
+// Promise (Platform §9): --update leaves whoever had an imported token revoked, and a public client whose
+// users were deleted first
 func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 	t.Parallel()
 	const clientSecret, password = "a secret of the old system, 1", "a phrase of the old system"
@@ -45,6 +46,9 @@ func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 			u := must.Get(f.AuthenticateUser(t.Context(), secret.Caller{}, "harriet", password))(t)
 			must.Get(f.IssueForPassword(t.Context(), store.By{}, c, u, store.ScopeUnstated))(t)
 			must.Do(t, f.DeleteClient(t.Context(), c.ID))
+		}, 2},
+		"a_user_who_signed_in": {func(t testing.TB, f *storetest.Fixture) {
+			must.Get(f.AuthenticateUser(t.Context(), secret.Caller{}, "harriet", password))(t)
 		}, 2},
 		"a_wrong_password": {func(t testing.TB, f *storetest.Fixture) {
 			if _, err := f.AuthenticateUser(t.Context(), secret.Caller{}, "harriet", "wrong"); err == nil {

@@ -163,7 +163,7 @@ type importRun struct {
 	reported   int // refused lines reported, at most reportedMax
 
 	reportedMax int
-	broken      int // 1 after a line that could not be read
+	broken      int // 1 after a line that could not be read; of a movingRun its number
 
 	reportedAt    time.Time // only for the pace of the reports
 	reportedLines int
@@ -189,6 +189,7 @@ func (ir *importRun) run(ctx context.Context) {
 		}
 	}
 	summary := ir.counts("summary")
+	summary.Unreadable = ir.broken > 0
 	for _, u := range ir.importer.UnknownTypes() {
 		summary.UnknownTypes = append(summary.UnknownTypes, UnknownType{Type: u.Type, Count: int64(u.Count), Nearest: u.Nearest})
 	}
@@ -275,6 +276,8 @@ type ImportCounts struct {
 	Recorded  int64 `json:"recorded"`
 	Unchanged int64 `json:"unchanged"`
 	Errors    int64 `json:"errors"`
+	// Unreadable, of a summary, reports that the file cannot be read from the last refused line on.
+	Unreadable bool `json:"unreadable,omitempty"`
 	// UnknownTypes, of a summary, are event types that look misspelled.
 	UnknownTypes []UnknownType `json:"unknown_types,omitempty"`
 }

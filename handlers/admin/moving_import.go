@@ -33,6 +33,7 @@ type MovingCounts struct {
 	WithoutPassword int            `json:"without_password"`
 	Privileged      int            `json:"privileged"`
 	Empty           int            `json:"empty_lines"`
+	Unreadable      bool           `json:"unreadable,omitempty"` // from the last refused line on
 }
 
 // MovingDiffers reports a line whose record exists with other members.
@@ -133,7 +134,9 @@ func (mr *movingRun) run(ctx context.Context, file io.Reader) {
 	case err != nil:
 		mr.fail(ctx, err)
 	default:
-		mr.write(mr.counts(MovingCounts{Summary: true}))
+		sum := mr.counts(MovingCounts{Summary: true})
+		sum.Unreadable = mr.broken > 0 && sum.Lines == mr.broken // no line before it stopped the import
+		mr.write(sum)
 	}
 }
 
@@ -141,15 +144,13 @@ func (mr *movingRun) run(ctx context.Context, file io.Reader) {
 func (mr *movingRun) read(ctx context.Context, file io.Reader) error {
 	lines, err := moving.Open(file)
 	if errors.Is(err, moving.ErrBrokenGzip) {
-		mr.broken = 1
-		return mr.importer.Refuse(ctx, 0, IncompleteUpload, brokenGzip, "compress it again")
+		return mr.breakOff(ctx, 0, IncompleteUpload, brokenGzip, "compress it again")
 	}
 	if err != nil {
 		return uploadBroke(err)
 	}
 	if format := lines.Format(); format != "" {
-		mr.broken = 1
-		return errors.Join(mr.importer.Refuse(ctx, 0, moving.InvalidLine, "the file is "+format, "give lines of JSON, plain or compressed with gzip"), mr.importer.Flush(ctx))
+		return mr.breakOff(ctx, 0, moving.InvalidLine, "the file is "+format, "give lines of JSON, plain or compressed with gzip")
 	}
 	for n := 1; !mr.importer.Stopped(); n++ {
 		if n%linesPerLook == 0 {
@@ -164,8 +165,7 @@ func (mr *movingRun) read(ctx context.Context, file io.Reader) error {
 		case errors.Is(err, io.EOF):
 			return mr.importer.Flush(ctx)
 		case errors.Is(err, moving.ErrBrokenGzip):
-			mr.broken = 1
-			return errors.Join(mr.importer.Refuse(ctx, offset, IncompleteUpload, brokenGzip, "compress it again"), mr.importer.Flush(ctx))
+			return mr.breakOff(ctx, offset, IncompleteUpload, brokenGzip, "compress it again")
 		default:
 			return errors.Join(mr.importer.Flush(ctx), uploadBroke(err)) // whole lines are imported
 		}
@@ -174,6 +174,12 @@ func (mr *movingRun) read(ctx context.Context, file io.Reader) error {
 		}
 	}
 	return nil
+}
+
+// breakOff refuses the line at offset, from which on the file cannot be read.
+func (mr *movingRun) breakOff(ctx context.Context, offset int64, code, reason, hint string) error {
+	mr.broken = mr.importer.Summary().Lines + 1
+	return errors.Join(mr.importer.Refuse(ctx, offset, code, reason, hint), mr.importer.Flush(ctx))
 }
 
 const brokenGzip = "the gzip file is cut off or damaged here"

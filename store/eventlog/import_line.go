@@ -240,16 +240,16 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 // parseResource turns a resource into the event that made it, or into a line without one.
 func (im *Importer) parseResource(ctx context.Context, l *importLine) error {
 	r, now := l.resource, im.log.now()
-	e := &eventLine{CreatedAt: now.Unix(), NewEvent: NewEvent{Resource: r.ID, Type: r.Kind + "." + cmp.Or(r.Action, "created"), Object: r.Object}}
-	if r.Action == "deleted" {
-		return record.Invalid("action", "leave such resources out", "action must not be deleted: a resource that exists was not")
+	if err := r.check(); err != nil {
+		return err
 	}
+	e := &eventLine{CreatedAt: now.Unix(), NewEvent: NewEvent{Resource: r.ID, Type: r.Kind + "." + cmp.Or(r.Action, "created"), Object: r.Object}}
 	if r.CreatedAt != nil {
 		e.CreatedAt = *r.CreatedAt
 	}
 	if !r.Silent {
 		if err := im.log.rules.Check(r.Kind, r.ID, r.Object); err != nil {
-			return err
+			return underEventData(err, "object")
 		}
 		e.Object = im.log.rules.Complete(r.Kind, r.ID, r.Object, snapshot.ObjectOf(), time.Unix(e.CreatedAt, 0).UTC().Format(time.DateOnly))
 	}
@@ -262,6 +262,23 @@ func (im *Importer) parseResource(ctx context.Context, l *importLine) error {
 	l.kind, l.createdAt = r.Kind, e.CreatedAt
 	l.digest = l.draft.digest(im.account, "", e.CreatedAt, &im.hashed)
 	l.position = record.NewPosition(e.CreatedAt*1000, 0, l.digest.tail())
+	return nil
+}
+
+// check names what is wrong with a resource by the members of its line, which an event does not have.
+func (r *ImportedResource) check() error {
+	switch {
+	case !IsKind(r.Kind):
+		return record.Invalid("kind", "use a kind such as customer", "kind %s%s", KindRule, notText(r.Kind))
+	case !IsID(r.ID):
+		return record.Invalid("id", "use an id such as cus_4tn8k2w1", "id must have 1 to 64 characters of A-Z, a-z, 0-9, _ and -%s", notText(r.ID))
+	case r.Action == "deleted":
+		return record.Invalid("action", "leave such resources out", "action must not be deleted: a resource that exists was not")
+	case r.Action != "" && !IsAction(r.Action):
+		return record.Invalid("action", "leave it out for created", "action must have lower-case letters, digits and _%s", notText(r.Action))
+	case r.Object.Kind() != snapshot.Object:
+		return record.Invalid("object", "give the whole resource", "object must be an object%s", r.Object.NotThis())
+	}
 	return nil
 }
 

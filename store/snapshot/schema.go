@@ -40,7 +40,7 @@ func mustEqual(m Member, want string) error {
 	if m.Value.kind == String && m.Value.text == want {
 		return nil
 	}
-	return fault(MismatchedField, m.Name, "%s must be %q as in the path; leave it out of the body", m.Name, want)
+	return fault(MismatchedField, m.Name, "%s must be %q to match the resource; leave it out", m.Name, want)
 }
 
 func checkMember(kind string, fields []field, m Member) error {

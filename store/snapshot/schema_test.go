@@ -34,8 +34,8 @@ func TestCheck(t *testing.T) {
 		{"a_name_in_metadata_has_no_brackets", "customer", `{"metadata":{"a[0]":"x"}}`, InvalidField, "metadata", "a name in metadata must have 1 to 40 characters, without [, ] and control characters"},
 		{"metadata_has_fifty_members", "customer", `{"metadata":` + metadataOf(51) + `}`, InvalidField, "metadata", "metadata must have at most 50 members, not 51"},
 		{"a_card_number_is_not_repeated", "customer", `{"metadata":{"4242424242424242":7}}`, InvalidField, "metadata", "a value in metadata must be a string, not a number; write it as a text, in quotation marks"},
-		{"the_id_is_the_paths", "subscription", `{"id":"other"}`, MismatchedField, "id", `id must be "the_id" as in the path; leave it out of the body`},
-		{"the_object_is_the_paths", "subscription", `{"object":1}`, MismatchedField, "object", `object must be "subscription" as in the path; leave it out of the body`},
+		{"the_id_is_the_paths", "subscription", `{"id":"other"}`, MismatchedField, "id", `id must be "the_id" to match the resource; leave it out`},
+		{"the_object_is_the_paths", "subscription", `{"object":1}`, MismatchedField, "object", `object must be "subscription" to match the resource; leave it out`},
 		{"a_body_is_an_object", "subscription", `[]`, InvalidField, "", "the body must be an object, not an array"},
 	}
 	for _, tt := range tests {
