@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/moving"
@@ -54,6 +57,8 @@ const migratedPassword = "correct horse battery" // everybody's
 // Promise (Platform §14): each script writes lines alone to its standard output, and what it left
 // out, and why, as counts to standard error, on a real small database or export of its system
 //
+// Promise (Platform §14): terminal escapes in the names of the old system's clients are not printed
+//
 // Promise (Platform §14): for each of the five systems what its script writes is imported, people
 // sign in with their old passwords, an old token is refreshed where tokens move, and history is listed
 func TestMovingIn(t *testing.T) {
@@ -73,6 +78,9 @@ func TestMovingIn(t *testing.T) {
 						t.Errorf("standard error repeats a secret: %s", found[0])
 					}
 				}
+			}
+			if strings.ContainsFunc(left, func(c rune) bool { return c != '\n' && unicode.IsControl(c) }) {
+				t.Errorf("standard error has a control character: %q", left)
 			}
 			got.WriteString("\n" + left)
 			golden := filepath.Join("testdata", "migration", m.name, "want.txt")
@@ -354,4 +362,46 @@ func TestMigrationGuide(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	guideRuns(t, bash, "migration.md", dir, 8)
+}
+
+// An application that was not changed comes to the addresses of the system before, with its scopes, through
+// the proxy of the page.
+//
+// Promise (Platform §14): behind the proxy of the page about moving in, an application that knows only the
+// old addresses and asks for old scopes gets a code and a token
+func TestTheOldAddressesBehindNginx(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	docs := func(name string) string {
+		return string(must.Get(os.ReadFile(filepath.Join("..", "..", "docs", name)))(t))
+	}
+	old := fencedBlocks(docs("migration.md"), "nginx")
+	must.Have(t, len(old) == 1, "docs/migration.md has no block for nginx, or several")
+	config := fencedBlocks(section(docs("operations.md"), proxySection), "nginx")[0]
+	at := strings.LastIndex(config, "    location / {")
+	f := startNginx(t, secureURL, config[:at]+old[0]+"\n"+config[at:])
+	c := f.createClient("Larkspur Bookkeeping", callbackURI)
+	f.createUser(odile, odileAccount, odilePassword)
+	const realm = secureURL + "/realms/REALM/protocol/openid-connect/"
+	query := url.Values{"response_type": {"code"}, "client_id": {c.ID}, "redirect_uri": {callbackURI}, "state": {"s"}, "scope": {"openid orders"}}
+	for _, asked := range []string{query.Encode(), "scope=openid&state=s", "state=s&scope=orders", "state=s"} {
+		browser := must.Get(newVisitorClient(f.transport))(t)
+		browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		a := must.Get(browser.Get(realm + "auth?" + asked))(t)
+		must.Do(t, a.Body.Close())
+		if to := a.Header.Get("Location"); a.StatusCode != http.StatusFound || !strings.Contains(to, "/oauth/v2/auth?") || strings.Contains(to, "scope") || !strings.Contains(to, "state=") {
+			t.Errorf("%s leads on to %d %q", asked, a.StatusCode, to)
+		}
+	}
+	visit := &visitor{t: t, http: must.Get(newVisitorClient(f.transport))(t)}
+	if to := visit.allow(visit.signIn(realm+"auth?"+query.Encode(), odile, odilePassword)); to.Query().Get("code") == "" || to.Query().Get("state") != "s" {
+		t.Errorf("the sign-in leads to %s, want a code", to)
+	}
+	form := url.Values{"grant_type": {"password"}, "username": {odile}, "password": {odilePassword}, "client_id": {c.ID}, "client_secret": {c.Secret}}
+	a := must.Get((&http.Client{Transport: f.transport, Timeout: requestWait}).PostForm(realm+"token", form))(t)
+	body := must.Get(io.ReadAll(a.Body))(t)
+	must.Do(t, a.Body.Close())
+	if a.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`"access_token"`)) {
+		t.Errorf("the token request is answered %d %s", a.StatusCode, body)
+	}
 }

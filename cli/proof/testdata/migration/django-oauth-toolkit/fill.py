@@ -20,7 +20,7 @@ books = app("books", "confidential", "password")
 app("web", "confidential", "authorization-code", "https://books.example/callback https://*.books.example/callback", make_password("the-secret-of-the-web-application"))
 job = app("job", "confidential", "client-credentials")
 app("phone", "public", "authorization-code", "com.example.till:/callback http://127.0.0.1/callback")
-app("implicit", "public", "implicit", "https://implicit.example/callback")
+app("implicit\x1b[31m", "public", "implicit", "https://implicit.example/callback")
 def pair(user, application, scope, text, hours=1, revoked=None):
     access = AccessToken.objects.create(user=user, application=application, token="access-" + text, scope=scope, expires=now + timedelta(hours=hours))
     RefreshToken.objects.create(user=user, application=application, token="refresh-" + text, access_token=access, revoked=revoked)

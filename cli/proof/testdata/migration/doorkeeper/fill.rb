@@ -18,7 +18,7 @@ books.update_columns(secret: secret)
 app.("old", "https://old.example/callback").update_columns(secret: "f6e2c5ad4d0fe43e6a6b9a7b8d8f7c1a2b3c4d5e6f708192a3b4c5d6e7f80910")
 phone = app.("phone", "com.example.till:/callback", confidential: false)
 job = app.("job", "https://job.example/callback")
-app.("write", "https://write.example/callback", scopes: "write")
+app.("write\e[31m", "https://write.example/callback", scopes: "write")
 token = lambda do |application, owner, access, refresh, **more|
   row = Doorkeeper::AccessToken.create!({ application: application, resource_owner_id: owner&.id, expires_in: 7200, scopes: "public", use_refresh_token: !refresh.nil? }.merge(more))
   hash = ->(text) { text && Doorkeeper::SecretStoring::Sha256Hash.transform_secret(text) }

@@ -38,7 +38,7 @@ $web = $client('3bcbxd9e24g0gk4swg0kwgcwg4o8k8g4g888kwc44gcc0gwwk4', $secret,
     [' https://books.example/callback', 'https://*.books.example/callback', null, ['x'], 7], [2 => 'authorization_code', 5 => 'refresh_token', 6 => 'token', 7 => 'password']);
 $client('job', $secret, [], ['client_credentials']);
 $client('open', null, ['com.example.till:/callback'], ['authorization_code', 'password']);
-$client('relative', $secret, ['/callback'], ['authorization_code', 'refresh_token']);
+$client("relative\e[31m", $secret, ['/callback'], ['authorization_code', 'refresh_token']);
 $client('text', $secret, 'not an array', []);
 $token = function (string $kind, $user, string $token, ?int $expires, ?string $scope) use ($insert, $web) {
     $insert("oauth2_{$kind}_tokens", ['client_id' => $web, 'user_id' => $user, 'token' => $token, 'expires_at' => $expires, 'scope' => $scope]);
