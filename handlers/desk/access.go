@@ -182,7 +182,7 @@ func (v *visit) browsers(sessions []store.Session) (shown []views.Browser) {
 }
 
 // revokeSession is POST /desk/sessions/:id/revoke.
-func (s *Server) revokeSession(v *visit) error {
+func (s *Server) revokeSession(v *posted) error {
 	ended, err := s.site.Store.DeleteSessionNamed(v.ctx, web.PathParam(v.r, "id"), v.guard())
 	if errors.Is(err, record.ErrNotFound) { // it has ended
 		return v.finish(views.DoneSessionEnded, "/desk/access")
@@ -199,7 +199,7 @@ func (s *Server) revokeSession(v *visit) error {
 
 // revokeFamily is POST /desk/families/:id/revoke. With all it revokes every family of the
 // same client and user.
-func (s *Server) revokeFamily(v *visit) (err error) {
+func (s *Server) revokeFamily(v *posted) (err error) {
 	if id := web.PathParam(v.r, "id"); v.form.Has("all") {
 		err = s.site.Store.RevokeAccess(v.ctx, web.By(v.ctx), id, v.guard())
 	} else {

@@ -50,7 +50,7 @@ func (s BackupState) IsBusy() bool { return s.Making || s.Checking != "" }
 // backups is GET /desk/backups.
 func (s *Server) backups(v *visit) error {
 	p := views.BackupsProps{
-		InMemory: s.site.Demo != nil, Scheduled: s.config.Backups != nil, URL: "/desk/backups", Once: v.onceField(),
+		InMemory: s.site.Demo != nil, Scheduled: s.config.Backups != nil, URL: "/desk/backups", Once: onceField(),
 		BackupCommand: v.s.oauth.Command("tollhouse backup FILE"),
 	}
 	if p.Scheduled && !p.InMemory {
@@ -80,7 +80,7 @@ func (s *Server) backups(v *visit) error {
 }
 
 // makeBackup is POST /desk/backups.
-func (s *Server) makeBackup(v *visit) error {
+func (s *Server) makeBackup(v *posted) error {
 	if s.site.Demo != nil {
 		return web.NewProblem(http.StatusConflict, "conflict", "Data is in memory; there is nothing to back up.")
 	}
@@ -101,7 +101,7 @@ func busyWithBackups() *web.Problem {
 }
 
 // verifyBackup is POST /desk/backups/:name/verify.
-func (s *Server) verifyBackup(v *visit) error {
+func (s *Server) verifyBackup(v *posted) error {
 	if s.config.Backups == nil {
 		return web.NewProblem(http.StatusNotFound, "not_found", "There is no such backup.")
 	}

@@ -86,7 +86,7 @@ type clientAsked struct {
 // the usual grants and for all scopes.
 func (a clientAsked) lacksBoxes() bool { return len(a.spec.Grants) == 0 || len(a.spec.Scopes) == 0 }
 
-func (v *visit) askedClient() clientAsked {
+func (v *posted) askedClient() clientAsked {
 	var uris []string
 	for uri := range strings.FieldsSeq(v.form.Value("redirect_uris")) {
 		uris = append(uris, uri)
@@ -160,7 +160,7 @@ func isInvalid(err error) bool {
 
 // newClient is GET /desk/new-client.
 func (s *Server) newClient(v *visit) error {
-	v.showNewClient(http.StatusOK, clientAsked{spec: store.ClientSpec{Grants: userGrants, Scopes: scopeNames}}, v.onceField())
+	v.showNewClient(http.StatusOK, clientAsked{spec: store.ClientSpec{Grants: userGrants, Scopes: scopeNames}}, onceField())
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (v *visit) showNewClient(status int, a clientAsked, once string) {
 }
 
 // createClient is POST /desk/clients. Only its answer shows the secret.
-func (s *Server) createClient(v *visit) error {
+func (s *Server) createClient(v *posted) error {
 	return v.makeOnce(func() (done onceDone, err error) {
 		asked := v.askedClient()
 		spec := asked.spec
@@ -196,7 +196,7 @@ func (s *Server) createClient(v *visit) error {
 }
 
 // showClientSecret shows a secret, once. A new public client has none.
-func (v *visit) showClientSecret(c store.Client, sec secret.Token, p views.ClientSecretProps) {
+func (v *posted) showClientSecret(c store.Client, sec secret.Token, p views.ClientSecretProps) {
 	p.Frame, p.ID, p.Name, p.URL = v.frame(), c.ID, c.Name, below(clientsPath, c.ID)
 	if !c.Public {
 		p.Secret, p.Curl = sec.Reveal(), v.clientCurl(c, sec.Reveal())
@@ -222,7 +222,7 @@ func (v *visit) clientCurl(c store.Client, sec string) string {
 
 // changeableClient is the client in the path, unless it is a platform client: who may use the
 // desk may not widen it, nor enable what the machine has disabled.
-func (v *visit) changeableClient() (store.Client, error) {
+func (v *posted) changeableClient() (store.Client, error) {
 	c, err := v.clientOf()
 	if err == nil && c.Platform {
 		err = web.NewProblem(http.StatusForbidden, "protected", "A platform client is changed on the machine only.")
@@ -273,7 +273,7 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked) er
 	p := views.ClientProps{
 		Client: v.listedClient(c, used[0]), Created: web.Moment(c.CreatedAt, v.now), Secrets: c.Secrets(), SecretMade: v.momentOrNever(c.SecretMadeAt()),
 		Now: v.askedOf(c).form(), Form: asked.form(), Lost: lost, Access: v.accessOn(granted, "/desk/access?client="+api.Escaped(c.ID)),
-		Once: v.onceField(), Curl: v.clientCurl(c, "$SECRET"), DeleteCommand: v.s.oauth.Command("tollhouse client delete " + web.ShellOperand(c.ID)),
+		Once: onceField(), Curl: v.clientCurl(c, "$SECRET"), DeleteCommand: v.s.oauth.Command("tollhouse client delete " + web.ShellOperand(c.ID)),
 	}
 	if c.Platform {
 		id := web.ShellOperand(c.ID)
@@ -289,7 +289,7 @@ func (v *visit) showClientPage(status int, c store.Client, asked clientAsked) er
 }
 
 // updateClient is POST /desk/clients/:id.
-func (s *Server) updateClient(v *visit) error {
+func (s *Server) updateClient(v *posted) error {
 	c, err := v.changeableClient()
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func (s *Server) updateClient(v *visit) error {
 
 // rotateSecret is POST /desk/clients/:id/rotate-secret. Only its answer shows the
 // secret.
-func (s *Server) rotateSecret(v *visit) error {
+func (s *Server) rotateSecret(v *posted) error {
 	c, err := v.clientOf()
 	if err != nil {
 		return err
@@ -331,7 +331,7 @@ func (s *Server) rotateSecret(v *visit) error {
 }
 
 // disableClient is POST /desk/clients/:id/disable.
-func (s *Server) disableClient(v *visit) error {
+func (s *Server) disableClient(v *posted) error {
 	c, err := v.clientOf()
 	if err != nil {
 		return err
@@ -343,7 +343,7 @@ func (s *Server) disableClient(v *visit) error {
 }
 
 // enableClient is POST /desk/clients/:id/enable.
-func (s *Server) enableClient(v *visit) error {
+func (s *Server) enableClient(v *posted) error {
 	c, err := v.changeableClient()
 	if err != nil {
 		return err

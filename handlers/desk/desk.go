@@ -31,7 +31,7 @@ type Config struct {
 	Check func()
 }
 
-const deskForm = "desk form" // the MAC label of form tokens
+const formLabel = "desk form" // the MAC label of form tokens
 
 // WithDesk sends the requests of operators for the desk to its own router. All others
 // go to next, which has no such route: they get what any unknown address gets, for
@@ -101,8 +101,6 @@ type visit struct {
 	r       *http.Request
 	ctx     context.Context
 	session *web.BrowserSession
-	form    web.Params // of a POST
-	cost    cost       // of a POST that takes something away
 	now     time.Time
 }
 
@@ -186,17 +184,18 @@ func (r deskRouter) get(path string, h deskPage) {
 	r.on(http.MethodHead, path, h)
 }
 
-// post registers a form, which is checked before the handler runs; see [visit.readDeskForm].
-func (r deskRouter) post(path string, h deskPage) { r.deed(path, nil, h) }
+// post registers a form, which is checked before the handler runs; see [posted.read].
+func (r deskRouter) post(path string, h deskForm) { r.deed(path, nil, h) }
 
 // deed registers a form that takes something away. The operator is asked once, with the price.
-func (r deskRouter) deed(path string, priceOf price, h deskPage) {
+func (r deskRouter) deed(path string, priceOf price, h deskForm) {
 	r.on(http.MethodPost, path, func(v *visit) error {
-		proceed, err := v.readDeskForm(priceOf)
+		f := &posted{visit: v}
+		proceed, err := f.read(priceOf)
 		if err != nil || !proceed {
 			return err
 		}
-		return h(v)
+		return h(f)
 	})
 }
 
@@ -285,12 +284,12 @@ func (v *visit) showProblem(p *web.Problem) {
 }
 
 // audit records what is no change of the store: that has its line in its own transaction.
-func (v *visit) audit(what string) {
+func (v *posted) audit(what string) {
 	v.s.site.Store.AuditNow(v.ctx, store.AuditLine{What: store.AuditAdmin, Reason: what, By: web.By(v.ctx)})
 }
 
 // finish leads to a page, which says what was done.
-func (v *visit) finish(what views.Done, to string) error {
+func (v *posted) finish(what views.Done, to string) error {
 	v.s.site.DoneAt(v.w, v.r, what, to)
 	return nil
 }

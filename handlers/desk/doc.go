@@ -3,9 +3,9 @@
 // WithDesk looks at every public request for /desk. If [Server.Admits] allows its source and
 // connection, and its session is an operator's, it goes to the desk's own router; anybody
 // else gets what an unknown address gets. routes in desk.go lists the pages. A page is a
-// method that takes a visit: the request, its session, and the parsed form. Forms pass
-// readDeskForm in form.go first: it checks the form's token, asks for the password if the
-// operator has not re-authenticated recently, and asks once whether to do what takes
+// method that takes a visit: the request and its session. One that takes a form has it as
+// posted (form.go), once read has checked the form's token, asked for the password if the
+// operator has not re-authenticated recently, and asked once whether to do what takes
 // something away, with the price of it (price.go). kept.go remembers forms that created
 // something, so that sending one again creates nothing.
 //

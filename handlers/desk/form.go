@@ -16,11 +16,21 @@ import (
 	"tollhouse/views"
 )
 
+// posted is a visit that sends a form.
+type posted struct {
+	*visit
+	form web.Params
+	cost cost // of what the form takes away
+}
+
+// deskForm answers a form that was read and checked.
+type deskForm func(v *posted) error
+
 // token is the hidden field form_token of the desk's forms.
-func (v *visit) token() string { return v.s.site.SessionFormToken(deskForm, v.session.Token) }
+func (v *visit) token() string { return v.s.site.SessionFormToken(formLabel, v.session.Token) }
 
 // onceField is the hidden field once of a form that makes something.
-func (v *visit) onceField() string { return secret.Text(nil) }
+func onceField() string { return secret.Text(nil) }
 
 // errNoOperator ends a form whose sender has lost the role, or was signed out.
 var errNoOperator = errors.New("no longer an operator")
@@ -31,10 +41,10 @@ func (v *visit) guard() store.Guard {
 	return store.Guard{Live: v.s.site.Store.OperatorIn(v.session.Token, errNoOperator)}
 }
 
-// readDeskForm reads and checks a form: it belongs to this session, it was not sent
+// read reads and checks a form: it belongs to this session, it was not sent
 // before, and the operator re-authenticated recently and is sure of what it takes away.
 // Otherwise it answers, and proceed is false.
-func (v *visit) readDeskForm(priceOf price) (proceed bool, err error) {
+func (v *posted) read(priceOf price) (proceed bool, err error) {
 	if v.form, err = web.ParseBody(v.w, v.r); err != nil {
 		return false, err
 	}
@@ -81,7 +91,7 @@ func (v *visit) readDeskForm(priceOf price) (proceed bool, err error) {
 
 // refuseStale refuses a form of another sign-in. One that certainly comes from our own
 // page is repeated with the right token, so that nothing typed is lost.
-func (v *visit) refuseStale() error {
+func (v *posted) refuseStale() error {
 	problem := web.NewProblem(http.StatusForbidden, "stale_form", "The form belongs to another sign-in.")
 	if v.r.Header.Get("Sec-Fetch-Site") != "same-origin" || web.AsksForJSON(v.r) {
 		return problem.AsPage(views.ErrorText{Kind: views.ErrorStaleForm})
@@ -93,7 +103,7 @@ func (v *visit) refuseStale() error {
 
 // isFresh reports whether the operator signed in, confirmed or made a change a short
 // time ago.
-func (v *visit) isFresh() bool {
+func (v *posted) isFresh() bool {
 	last := v.session.AuthenticatedAt
 	if at, ok := v.s.changed.get(v.session.Token); ok && at.After(last) {
 		last = at
@@ -103,7 +113,7 @@ func (v *visit) isFresh() bool {
 }
 
 // confirm asks for the password, or checks it and gives the session a new id.
-func (v *visit) confirm() (confirmed bool, err error) {
+func (v *posted) confirm() (confirmed bool, err error) {
 	if !v.form.Has("password") {
 		v.askAgain(http.StatusForbidden, views.ConfirmProps{})
 		return false, nil
@@ -137,7 +147,7 @@ func (v *visit) confirm() (confirmed bool, err error) {
 
 // askAgain shows the page that asks for the password, or whether the operator is sure. It
 // repeats the form, so that nothing typed is lost.
-func (v *visit) askAgain(status int, p views.ConfirmProps) {
+func (v *posted) askAgain(status int, p views.ConfirmProps) {
 	p.Route, p.Action, p.Password, p.Within = v.route, v.r.URL.EscapedPath(), !v.isFresh(), v.s.config.Confirm
 	p.Price, p.BackURL = v.cost.price, v.cost.back
 	if p.Price != nil {
@@ -157,14 +167,14 @@ func (v *visit) askAgain(status int, p views.ConfirmProps) {
 }
 
 // showRepeated answers a form that was sent before.
-func (v *visit) showRepeated(done onceDone) error {
+func (v *posted) showRepeated(done onceDone) error {
 	web.Note(v.ctx, slog.String("error", "repeated_form"))
 	v.draw(http.StatusConflict, views.Repeated(views.RepeatedProps{Frame: v.frame(), Made: done.made, MadeURL: done.href}))
 	return nil
 }
 
 // makeOnce runs a change that must not happen twice. A failed one may be tried again.
-func (v *visit) makeOnce(do func() (done onceDone, err error)) error {
+func (v *posted) makeOnce(do func() (done onceDone, err error)) error {
 	once := v.form.Value("once")
 	if once == "" {
 		problem := web.NewProblem(http.StatusForbidden, "stale_form", "The form has no field `once`.")

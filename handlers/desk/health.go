@@ -103,7 +103,7 @@ func (s *Server) health(v *visit) error {
 }
 
 // check is POST /desk/health/check.
-func (s *Server) check(v *visit) error {
+func (s *Server) check(v *posted) error {
 	if s.config.Check == nil {
 		return web.NewProblem(http.StatusNotFound, "not_found", "This server does not search for damage.")
 	}

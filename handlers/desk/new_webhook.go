@@ -25,7 +25,7 @@ type webhookAsked struct {
 // newWebhook is GET /desk/new-webhook.
 func (s *Server) newWebhook(v *visit) error {
 	asked := webhookAsked{account: v.session.User.Account, from: "now", settings: webhook.Settings{Order: webhook.Strict}}
-	return v.showNewWebhook(http.StatusOK, asked, v.onceField())
+	return v.showNewWebhook(http.StatusOK, asked, onceField())
 }
 
 func (v *visit) showNewWebhook(status int, a webhookAsked, once string) error {
@@ -45,7 +45,7 @@ func (v *visit) showNewWebhook(status int, a webhookAsked, once string) error {
 	return nil
 }
 
-func (v *visit) askedWebhook() webhookAsked {
+func (v *posted) askedWebhook() webhookAsked {
 	a := webhookAsked{
 		account: strings.TrimSpace(v.form.Value("account")), from: v.form.Value("from"),
 		settings: webhook.Settings{URL: strings.TrimSpace(v.form.Value("url")), Description: strings.TrimSpace(v.form.Value("description")), Order: webhook.Order(v.form.Value("order"))},
@@ -60,7 +60,7 @@ func (v *visit) askedWebhook() webhookAsked {
 }
 
 // createWebhook is POST /desk/webhooks. Only its answer shows the secret.
-func (s *Server) createWebhook(v *visit) error {
+func (s *Server) createWebhook(v *posted) error {
 	return v.makeOnce(func() (done onceDone, err error) {
 		a := v.askedWebhook()
 		e, sec, err := v.createAsked(a)
@@ -74,7 +74,7 @@ func (s *Server) createWebhook(v *visit) error {
 	})
 }
 
-func (v *visit) createAsked(a webhookAsked) (e webhook.Endpoint, sec secret.Token, err error) {
+func (v *posted) createAsked(a webhookAsked) (e webhook.Endpoint, sec secret.Token, err error) {
 	if a.account != eventlog.AllAccounts {
 		if _, err = v.s.site.Store.FindAccount(v.ctx, a.account); errors.Is(err, record.ErrNotFound) {
 			err = record.Invalid("account", "", "there is no account %.64q", a.account)

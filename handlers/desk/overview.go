@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
@@ -43,7 +44,7 @@ func (s *Server) overview(v *visit) error {
 		return err
 	}
 	page := views.OverviewProps{
-		Ranges: rangeChoices(name, account), Plots: v.shownPlots(plots), Earlier: v.shownPlots(before), AllURL: "/desk?range=" + name,
+		Ranges: rangeChoices(name, account), Plots: shownPlots(plots, v.now), Earlier: shownPlots(before, v.now), AllURL: "/desk?range=" + name,
 		RefusedURL: fmt.Sprintf("%s?what=%s&from=%d", auditPath, store.AuditLoginRefused, shown.From().Unix()),
 	}
 	if account != "" {
@@ -67,8 +68,8 @@ func (s *Server) overview(v *visit) error {
 }
 
 // shownPlots are the plots as the page takes them.
-func (v *visit) shownPlots(plots stats.Plots) views.Plots {
-	shown := views.Plots{Range: plots.Range.Name, Now: v.now, Starts: plots.Range.Starts, End: plots.Range.End}
+func shownPlots(plots stats.Plots, now time.Time) views.Plots {
+	shown := views.Plots{Range: plots.Range.Name, Now: now, Starts: plots.Range.Starts, End: plots.Range.End}
 	for _, missed := range plots.Missed() {
 		shown.Missed = append(shown.Missed, views.Span{From: missed.From, To: missed.To})
 	}

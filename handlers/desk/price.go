@@ -13,7 +13,7 @@ import (
 // price says what a form takes away, in numbers. Its result has no price if nobody loses
 // anything: then the operator is not asked. Errors: record.ErrNotFound if the record does not
 // exist.
-type price func(v *visit) (cost, error)
+type price func(v *posted) (cost, error)
 
 // cost is what a form takes away, and the address without the change.
 type cost struct {
@@ -65,7 +65,7 @@ func (v *visit) accessOfUser(u store.User) ([]store.Access, views.Lost, error) {
 	return v.accessLost(store.FamilyFilter{User: &u}, func(e webhook.Endpoint) bool { return e.User == u.Subject() })
 }
 
-func priceOfClientDisable(v *visit) (cost, error) {
+func priceOfClientDisable(v *posted) (cost, error) {
 	c, err := v.clientOf()
 	if err != nil || !c.DisabledAt.IsZero() {
 		return cost{}, err
@@ -75,7 +75,7 @@ func priceOfClientDisable(v *visit) (cost, error) {
 }
 
 // priceOfRotation asks only if a secret stops working.
-func priceOfRotation(v *visit) (cost, error) {
+func priceOfRotation(v *posted) (cost, error) {
 	c, err := v.clientOf()
 	if err != nil || c.Public {
 		return cost{}, err
@@ -90,7 +90,7 @@ func priceOfRotation(v *visit) (cost, error) {
 }
 
 // priceOfClientUpdate asks only if the client may do less afterwards.
-func priceOfClientUpdate(v *visit) (cost, error) {
+func priceOfClientUpdate(v *posted) (cost, error) {
 	c, err := v.clientOf()
 	if err != nil {
 		return cost{}, err
@@ -128,7 +128,7 @@ func (v *visit) browsersOf(u store.User) (int, error) {
 	return len(sessions), err
 }
 
-func priceOfUserDisable(v *visit) (cost, error) {
+func priceOfUserDisable(v *posted) (cost, error) {
 	u, err := v.userOf()
 	if err != nil || !u.DisabledAt.IsZero() || v.isSelf(u) {
 		return cost{}, err
@@ -141,7 +141,7 @@ func priceOfUserDisable(v *visit) (cost, error) {
 	return cost{views.UserDisabled{Username: u.Username, Browsers: browsers, Lost: lost}, usersPath + "/" + u.Subject()}, err
 }
 
-func priceOfDemotion(v *visit) (cost, error) {
+func priceOfDemotion(v *posted) (cost, error) {
 	u, err := v.userOf()
 	if err != nil || !u.Operator || v.isSelf(u) {
 		return cost{}, err
@@ -150,7 +150,7 @@ func priceOfDemotion(v *visit) (cost, error) {
 	return cost{views.UserDemoted{Username: u.Username, Browsers: browsers}, usersPath + "/" + u.Subject()}, err
 }
 
-func priceOfSignOut(v *visit) (cost, error) {
+func priceOfSignOut(v *posted) (cost, error) {
 	u, err := v.userOf()
 	if err != nil {
 		return cost{}, err
@@ -160,7 +160,7 @@ func priceOfSignOut(v *visit) (cost, error) {
 }
 
 // priceOfUserCode asks only if an earlier code is still good.
-func priceOfUserCode(v *visit) (cost, error) {
+func priceOfUserCode(v *posted) (cost, error) {
 	u, err := v.userOf()
 	if err != nil || !v.now.Before(u.CodeEnds()) || !u.DisabledAt.IsZero() {
 		return cost{}, err
@@ -168,7 +168,7 @@ func priceOfUserCode(v *visit) (cost, error) {
 	return cost{views.UserCodeReplaced{Username: u.Username, Ends: web.Moment(u.CodeEnds(), v.now)}, usersPath + "/" + u.Subject()}, nil
 }
 
-func priceOfSession(v *visit) (cost, error) {
+func priceOfSession(v *posted) (cost, error) {
 	sn, err := v.s.site.Store.FindSessionNamed(v.ctx, web.PathParam(v.r, "id"))
 	if err != nil {
 		return cost{}, err
@@ -176,7 +176,7 @@ func priceOfSession(v *visit) (cost, error) {
 	return cost{views.BrowserSignedOut{Username: sn.User.Username, Seen: web.Moment(sn.SeenAt, v.now), Here: sn.Is(v.session.Token)}, accessPath}, nil
 }
 
-func priceOfFamily(v *visit) (cost, error) {
+func priceOfFamily(v *posted) (cost, error) {
 	f, live, err := v.s.site.Store.FindFamily(v.ctx, web.PathParam(v.r, "id"))
 	if err != nil {
 		return cost{}, err
@@ -207,7 +207,7 @@ func priceOfFamily(v *visit) (cost, error) {
 	return cost{p, accessPath}, nil
 }
 
-func priceOfWebhookDisable(v *visit) (cost, error) {
+func priceOfWebhookDisable(v *posted) (cost, error) {
 	e, err := v.webhookOf()
 	if err != nil || !e.Enabled() {
 		return cost{}, err
@@ -223,7 +223,7 @@ func (v *visit) waitingFor(e *webhook.Endpoint) (views.Waiting, error) {
 }
 
 // priceOfWebhookEnable asks only if waiting events are skipped.
-func priceOfWebhookEnable(v *visit) (cost, error) {
+func priceOfWebhookEnable(v *posted) (cost, error) {
 	e, err := v.webhookOf()
 	if err != nil || e.Enabled() || !v.form.Has("now") {
 		return cost{}, err
@@ -232,7 +232,7 @@ func priceOfWebhookEnable(v *visit) (cost, error) {
 	return cost{views.WaitingSkipped{Origin: target.Origin(e.URL), Waiting: waiting}, below(deskWebhooksPath, e.ID)}, err
 }
 
-func priceOfSkip(v *visit) (cost, error) {
+func priceOfSkip(v *posted) (cost, error) {
 	e, err := v.webhookOf()
 	if err != nil || e.Head == nil || v.form.Has("event") && e.Head.Event != v.form.Value("event") {
 		return cost{}, err
@@ -240,7 +240,7 @@ func priceOfSkip(v *visit) (cost, error) {
 	return cost{views.EventSkipped{Event: e.Head.Event, Type: e.Head.Type, Attempts: e.Head.Attempts}, below(deskWebhooksPath, e.ID)}, nil
 }
 
-func priceOfWebhookRotation(v *visit) (cost, error) {
+func priceOfWebhookRotation(v *posted) (cost, error) {
 	e, err := v.webhookOf()
 	if err != nil || !v.form.Has("leaked") {
 		return cost{}, err
@@ -248,7 +248,7 @@ func priceOfWebhookRotation(v *visit) (cost, error) {
 	return cost{views.WebhookSecretEnded{Origin: target.Origin(e.URL), Secrets: len(e.Secrets)}, below(deskWebhooksPath, e.ID)}, nil
 }
 
-func priceOfHold(v *visit) (cost, error) {
+func priceOfHold(v *posted) (cost, error) {
 	in, err := v.s.site.Store.Webhooks.Instance(v.ctx)
 	if err != nil || in.Held {
 		return cost{}, err

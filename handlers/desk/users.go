@@ -60,7 +60,7 @@ type userAsked struct {
 
 // newUser is GET /desk/new-user.
 func (s *Server) newUser(v *visit) error {
-	return v.showNewUser(http.StatusOK, userAsked{account: v.session.User.Account}, v.onceField())
+	return v.showNewUser(http.StatusOK, userAsked{account: v.session.User.Account}, onceField())
 }
 
 func (v *visit) showNewUser(status int, a userAsked, once string) error {
@@ -81,7 +81,7 @@ func (v *visit) showNewUser(status int, a userAsked, once string) error {
 }
 
 // createUser is POST /desk/users. Only its answer shows the code.
-func (s *Server) createUser(v *visit) error {
+func (s *Server) createUser(v *posted) error {
 	return v.makeOnce(func() (done onceDone, err error) {
 		a := userAsked{username: strings.TrimSpace(v.form.Value("username")), account: strings.TrimSpace(v.form.Value("account")), operator: v.form.Has("operator")}
 		account := a.account
@@ -102,7 +102,7 @@ func (s *Server) createUser(v *visit) error {
 }
 
 // showCode shows a code, once.
-func (v *visit) showCode(u store.User, code secret.Token, isNew bool) {
+func (v *posted) showCode(u store.User, code secret.Token, isNew bool) {
 	v.draw(http.StatusOK, views.UserCode(views.UserCodeProps{
 		Frame: v.frame(), Username: u.Username, URL: usersPath + "/" + u.Subject(), Code: code.Reveal(), CodeURL: v.s.site.IssuerOf(v.r) + oauth.NewPasswordPath, New: isNew,
 	}))
@@ -140,7 +140,7 @@ func (s *Server) user(v *visit) error {
 		User: v.listedUser(u, signIn[0]), Self: v.isSelf(u), AccountURL: deskEventsPath + "?account=" + api.Escaped(u.Account), Created: web.Moment(u.CreatedAt, v.now),
 		CodePath: oauth.NewPasswordPath, SignedIn: len(sessions), Lost: lost,
 		Browsers: v.browsers(sessions[:min(len(sessions), deskFamiliesMax)]), Access: v.accessOn(granted, "/desk/access?user="+api.Escaped(u.Username)),
-		Once: v.onceField(), DeleteCommand: v.s.oauth.Command("tollhouse user delete " + web.ShellOperand(u.Username)),
+		Once: onceField(), DeleteCommand: v.s.oauth.Command("tollhouse user delete " + web.ShellOperand(u.Username)),
 	}
 	if ends := u.CodeEnds(); v.now.Before(ends) {
 		p.CodeEnds = web.Moment(ends, v.now)
@@ -155,7 +155,7 @@ func (s *Server) user(v *visit) error {
 }
 
 // userCode is POST /desk/users/:id/code. Only its answer shows the code.
-func (s *Server) userCode(v *visit) error {
+func (s *Server) userCode(v *posted) error {
 	u, err := v.userOf()
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *Server) userCode(v *visit) error {
 
 // changeUser makes a change and leads to the user. It goes by the id, since a name may have become
 // another user's.
-func (v *visit) changeUser(done views.Done, notSelf bool, change func(id string) (store.User, error)) error {
+func (v *posted) changeUser(done views.Done, notSelf bool, change func(id string) (store.User, error)) error {
 	u, err := v.userOf()
 	if err != nil {
 		return err
@@ -189,24 +189,24 @@ func (v *visit) changeUser(done views.Done, notSelf bool, change func(id string)
 	return v.finish(done, usersPath+"/"+u.Subject())
 }
 
-func (s *Server) disableUser(v *visit) error {
+func (s *Server) disableUser(v *posted) error {
 	return v.changeUser(views.DoneUserDisabled, true, func(id string) (store.User, error) { return s.site.Store.DisableUser(v.ctx, id, v.guard()) })
 }
 
-func (s *Server) enableUser(v *visit) error {
+func (s *Server) enableUser(v *posted) error {
 	return v.changeUser(views.DoneUserEnabled, false, func(id string) (store.User, error) { return s.site.Store.EnableUser(v.ctx, id, v.guard()) })
 }
 
-func (s *Server) promoteUser(v *visit) error {
+func (s *Server) promoteUser(v *posted) error {
 	return v.changeUser(views.DoneUserPromoted, false, func(id string) (store.User, error) { return s.site.Store.PromoteUser(v.ctx, id, v.guard()) })
 }
 
-func (s *Server) demoteUser(v *visit) error {
+func (s *Server) demoteUser(v *posted) error {
 	return v.changeUser(views.DoneUserDemoted, true, func(id string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, id, v.guard()) })
 }
 
 // signOutUser is POST /desk/users/:id/sign-out. Tokens stay valid.
-func (s *Server) signOutUser(v *visit) error {
+func (s *Server) signOutUser(v *posted) error {
 	u, err := v.userOf()
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error 
 	}
 	p := views.WebhookProps{
 		Webhook: listed, Address: e.URL, Types: e.Types, Strict: e.Order == webhook.Strict, Created: v.momentOrNever(e.CreatedAt), Tried: v.momentOrNever(e.Last.At),
-		DeliveredTo: v.momentOrNever(e.Cursor.Time()), LastError: e.Last.Error, Enabled: e.Enabled(), Reserved: e.Disabled.By == webhook.ByOperator, Secrets: len(e.Secrets), Once: v.onceField(),
+		DeliveredTo: v.momentOrNever(e.Cursor.Time()), LastError: e.Last.Error, Enabled: e.Enabled(), Reserved: e.Disabled.By == webhook.ByOperator, Secrets: len(e.Secrets), Once: onceField(),
 		DeleteCommand: v.s.oauth.Command("tollhouse webhook delete " + web.ShellOperand(e.ID)), Test: test,
 	}
 	if b := e.Head; b != nil {
@@ -155,7 +155,7 @@ func eventOf(e webhook.Endpoint, event string) string {
 }
 
 // changeWebhook makes a change of the endpoint in the path, and leads back to its page.
-func (v *visit) changeWebhook(done views.Done, change func(id string) error) error {
+func (v *posted) changeWebhook(done views.Done, change func(id string) error) error {
 	e, err := v.webhookOf()
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (v *visit) changeWebhook(done views.Done, change func(id string) error) err
 
 // enableWebhook is POST /desk/webhooks/:id/enable. It skips no events of an endpoint that
 // another operator has enabled since.
-func (s *Server) enableWebhook(v *visit) error {
+func (s *Server) enableWebhook(v *posted) error {
 	var from webhook.From
 	if v.form.Has("now") {
 		from = webhook.FromNow().IfDisabled()
@@ -183,7 +183,7 @@ func (s *Server) enableWebhook(v *visit) error {
 }
 
 // disableWebhook is POST /desk/webhooks/:id/disable.
-func (s *Server) disableWebhook(v *visit) error {
+func (s *Server) disableWebhook(v *posted) error {
 	return v.changeWebhook(views.DoneWebhookDisabled, func(id string) error {
 		_, err := s.site.Store.Webhooks.Disable(v.ctx, v.webhooksBy(), id)
 		return err
@@ -191,7 +191,7 @@ func (s *Server) disableWebhook(v *visit) error {
 }
 
 // skipWebhook is POST /desk/webhooks/:id/skip. It skips the event that the page showed.
-func (s *Server) skipWebhook(v *visit) error {
+func (s *Server) skipWebhook(v *posted) error {
 	return v.changeWebhook(views.DoneWebhookSkipped, func(id string) error {
 		event := v.form.Value("event")
 		_, err := s.site.Store.Webhooks.Skip(v.ctx, v.webhooksBy(), id, event)
@@ -203,12 +203,12 @@ func (s *Server) skipWebhook(v *visit) error {
 }
 
 // retryParked is POST /desk/webhooks/:id/retry-parked.
-func (s *Server) retryParked(v *visit) error { return v.retryAll(webhook.Parked) }
+func (s *Server) retryParked(v *posted) error { return v.retryAll(webhook.Parked) }
 
 // retryDead is POST /desk/webhooks/:id/retry-dead.
-func (s *Server) retryDead(v *visit) error { return v.retryAll(webhook.Dead) }
+func (s *Server) retryDead(v *posted) error { return v.retryAll(webhook.Dead) }
 
-func (v *visit) retryAll(state webhook.State) error {
+func (v *posted) retryAll(state webhook.State) error {
 	return v.changeWebhook(views.DoneWebhookRetried, func(id string) error {
 		_, err := v.s.site.Store.Webhooks.Retry(v.ctx, v.webhooksBy(), id, webhook.Retry{State: state})
 		return err
@@ -216,7 +216,7 @@ func (v *visit) retryAll(state webhook.State) error {
 }
 
 // sendAgain is POST /desk/webhooks/:id/retry: one event is sent now.
-func (s *Server) sendAgain(v *visit) error {
+func (s *Server) sendAgain(v *posted) error {
 	return v.changeWebhook(views.DoneWebhookRetried, func(id string) error {
 		_, err := s.site.Store.Webhooks.Retry(v.ctx, v.webhooksBy(), id, webhook.Retry{Events: []string{v.form.Value("event")}})
 		if errors.Is(err, record.ErrNotFound) {
@@ -227,7 +227,7 @@ func (s *Server) sendAgain(v *visit) error {
 }
 
 // testWebhook is POST /desk/webhooks/:id/test. Its answer says what came of it.
-func (s *Server) testWebhook(v *visit) error {
+func (s *Server) testWebhook(v *posted) error {
 	e, err := v.webhookOf()
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (s *Server) testWebhook(v *visit) error {
 
 // rotateWebhook is POST /desk/webhooks/:id/rotate-secret. Only its answer shows the
 // secret.
-func (s *Server) rotateWebhook(v *visit) error {
+func (s *Server) rotateWebhook(v *posted) error {
 	e, err := v.webhookOf()
 	if err != nil {
 		return err
@@ -270,7 +270,7 @@ func (s *Server) rotateWebhook(v *visit) error {
 }
 
 // showWebhookSecret shows a secret, once.
-func (v *visit) showWebhookSecret(e webhook.Endpoint, sec secret.Token, p views.WebhookSecretProps) onceDone {
+func (v *posted) showWebhookSecret(e webhook.Endpoint, sec secret.Token, p views.WebhookSecretProps) onceDone {
 	p.Frame, p.ID, p.URL, p.Secret = v.frame(), e.ID, below(deskWebhooksPath, e.ID), sec.Reveal()
 	p.Name = cmp.Or(e.Description, target.Origin(e.URL))
 	v.draw(http.StatusOK, views.WebhookSecret(p))
@@ -278,7 +278,7 @@ func (v *visit) showWebhookSecret(e webhook.Endpoint, sec secret.Token, p views.
 }
 
 // holdWebhooks is POST /desk/webhook-hold.
-func (s *Server) holdWebhooks(v *visit) error {
+func (s *Server) holdWebhooks(v *posted) error {
 	if _, err := s.site.Store.Webhooks.Hold(v.ctx, v.webhooksBy()); err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (s *Server) holdWebhooks(v *visit) error {
 }
 
 // resumeWebhooks is POST /desk/webhook-resume.
-func (s *Server) resumeWebhooks(v *visit) error {
+func (s *Server) resumeWebhooks(v *posted) error {
 	if _, err := s.site.Store.Webhooks.Resume(v.ctx, v.webhooksBy()); err != nil {
 		return err
 	}
