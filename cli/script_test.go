@@ -29,12 +29,20 @@ import (
 // tests then run real processes without another build.
 func TestMain(m *testing.M) {
 	must.ManyAtATime(2)
-	testscript.Main(m, map[string]func(){
+	testscript.Main(inMemory{m}, map[string]func(){
 		"tollhouse": func() {
 			completionWait = startMax // a busy machine proposes late, but the same
 			os.Exit(Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 		},
 	})
+}
+
+// inMemory runs the tests, for which there are flags: a tollhouse has none of them.
+type inMemory struct{ *testing.M }
+
+func (m inMemory) Run() int {
+	must.FilesInMemory()
+	return m.M.Run()
 }
 
 // TestScript runs the transcripts that say what a command prints, where, and
@@ -95,9 +103,13 @@ func TestManage(t *testing.T) {
 		env.Setenv("TOLLHOUSE_DATA", dir)
 		return []string{"--data", dir}, nil
 	}
+	scripts := must.Get(filepath.Glob("testdata/manage/*.txt"))(t)
+	if !must.Short() { // a server would start for each that skips itself
+		scripts = append(scripts, must.Get(filepath.Glob("testdata/manage/long/*.txt"))(t)...)
+	}
 	manage := func(t *testing.T, up bool, place func(*testscript.Env) (serve []string, err error)) {
 		t.Parallel()
-		testscript.Run(t, testscript.Params{Dir: "testdata/manage", Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
+		testscript.Run(t, testscript.Params{Files: scripts, Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
 			args, err := place(env)
 			var s *process
 			if err == nil {

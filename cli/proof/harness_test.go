@@ -30,6 +30,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	must.FilesInMemory()
 	code := m.Run()
 	chromium.close()
 	if err := os.RemoveAll(built.dir); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tollhouse/store/storetest/must"
 )
 
 // counting counts the bytes that a digest reads, and computes nothing.
@@ -23,6 +25,7 @@ func (c *counting) Sum(b []byte) []byte         { return append(b, make([]byte, 
 // rounds reads no more than 512 bytes of a password in each, and a longer one is never right
 func TestPhpassReadsABoundedPassword(t *testing.T) {
 	t.Parallel()
+	must.SkipInShort(t)
 	const blocksMax = 10 << 20 // of 64 bytes: a second
 	for _, rounds := range []uint32{phpassLogMax - 1, phpassLogMax} {
 		h := foreignHash{scheme: schemes["phpass"], cost: [3]uint32{rounds}, salt: make([]byte, phpassSaltSize), size: md5.Size}

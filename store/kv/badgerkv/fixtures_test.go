@@ -22,6 +22,7 @@ import (
 // leaks when it refuses to open. A store that is not closed leaves others as well.
 func TestMain(m *testing.M) {
 	must.ManyAtATime(2) // they wait for the disk
+	must.FilesInMemory()
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/dgraph-io/badger/v4.(*DB).monitorCache"),
 		goleak.IgnoreTopFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"))

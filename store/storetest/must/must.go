@@ -55,10 +55,13 @@ func Have(t testing.TB, has bool, need string) {
 // in CI.
 func SkipInShort(t testing.TB) {
 	t.Helper()
-	if testing.Short() && !inCI() {
+	if Short() {
 		t.Skip("skipped under -short")
 	}
 }
+
+// Short reports whether [SkipInShort] skips.
+func Short() bool { return testing.Short() && !inCI() }
 
 // OnlyLong skips, in CI too, a test that takes minutes or needs the machine to itself.
 // bench/long runs it.
