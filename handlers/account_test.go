@@ -25,8 +25,8 @@ const (
 	freshPassword   = "another long phrase"
 )
 
-// accountForms returns the forms of the account page by their targets; those that revoke,
-// by their clients.
+// accountForms returns the forms of the account page by their targets; those of a list by what
+// their buttons send, such as the id of a client.
 func (b *browser) accountForms(t testing.TB) map[string]url.Values {
 	t.Helper()
 	page := b.get(t, accountPath)
@@ -44,9 +44,8 @@ func (b *browser) accountForms(t testing.TB) map[string]url.Values {
 			forms[action] = fields
 		case n.Data == "input":
 			fields.Set(attribute(n, "name"), attribute(n, "value"))
-			if attribute(n, "name") == "client_id" {
-				forms[attribute(n, "value")] = fields
-			}
+		case n.Data == "button" && attribute(n, "name") != "":
+			forms[attribute(n, "value")] = with(fields, attribute(n, "name"), attribute(n, "value"))
 		}
 	}
 	return forms
@@ -85,7 +84,7 @@ func TestAccount(t *testing.T) {
 		wantPageHeaders(t, page)
 		text := words(t, page)
 		for _, want := range []string{
-			"Signed in as mara", h.account, "Larkspur Bookkeeping", "Read the events of your account", "Create, change and delete",
+			"Signed in as mara", h.account, "Larkspur Bookkeeping", "Everything in your account",
 			"3 h ago", "never", "This browser", "Another browser", "just now",
 		} {
 			if !strings.Contains(text, want) {
@@ -153,7 +152,7 @@ func TestAccount(t *testing.T) {
 			h.signedIn(t, h.user)
 		}
 		page := h.signedIn(t, h.user).get(t, accountPath)
-		if n, m := strings.Count(page.body, "Client I"), strings.Count(words(t, page), " browser "); n != 200 || m != 50 {
+		if n, m := strings.Count(page.body, ">Client I"), strings.Count(words(t, page), " browser "); n != 200 || m != 50 {
 			t.Errorf("the page shows %d clients and %d sign-ins, want 200 and 50", n, m)
 		}
 		if text := words(t, page); !strings.Contains(text, "More applications are not shown.") || !strings.Contains(text, "Older sign-ins are not shown.") || !strings.Contains(text, "This browser") {

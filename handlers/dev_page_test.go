@@ -42,8 +42,23 @@ func devToken(t testing.TB, page answer) url.Values {
 
 func (b *browser) devDone(t testing.TB, call string, namesAndValues ...string) {
 	t.Helper()
-	if a := b.devForm(t, call, namesAndValues...); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != devPage {
+	a := b.devForm(t, call, namesAndValues...)
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != devPage {
 		t.Fatalf("%s = %d %s, want to be led back to the page", call, a.StatusCode, words(t, a))
+	}
+	notices := func() (n int) {
+		for _, node := range nodesOn(t, b.get(t, devPage, asBrowser), "role") {
+			if attribute(node, "role") == "status" && len(textOf(node)) > len("Done.") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := notices(); n != 1 {
+		t.Errorf("after %s the page has %d notices, want one that says what was done", call, n)
+	}
+	if n := notices(); n != 0 {
+		t.Errorf("after %s the notice comes again", call)
 	}
 }
 
@@ -223,8 +238,14 @@ func TestDevPageIsClosedToOtherSites(t *testing.T) {
 	fields := devToken(t, page)
 	for _, foreign := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://attacker.example"}} {
 		from := header(foreign[0], foreign[1])
-		wantError(t, b.get(t, devPage, asBrowser, from), http.StatusForbidden, "forbidden")
-		wantError(t, b.get(t, "/_dev", asBrowser, from), http.StatusForbidden, "forbidden")
+		for _, path := range []string{devPage, "/_dev", "/_dev/requests"} {
+			page := b.get(t, path, asBrowser, from)
+			wantErrorPage(t, page, http.StatusForbidden)
+			if linkOn(t, page, "Start page") != "/" || strings.Contains(page.body, "form_token") {
+				t.Errorf("%s: a link of another site leads to %s", path, words(t, page))
+			}
+			wantError(t, b.get(t, path, from), http.StatusForbidden, "forbidden")
+		}
 		for _, call := range []string{"resetInstance", "makeTokens", "addFault"} {
 			a := b.send(t, "POST", devPage+"?call="+call, strings.NewReader(fields.Encode()), header("Content-Type", formType), from)
 			wantError(t, a, http.StatusForbidden, "forbidden")

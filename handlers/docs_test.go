@@ -117,6 +117,23 @@ func TestDocs(t *testing.T) {
 			t.Error("the navigation lacks the operations of the page, or has those of another")
 		}
 	})
+	t.Run("a_stranger_can_sign_in_and_a_user_gets_to_the_account", func(t *testing.T) {
+		for _, path := range []string{"/docs", "/docs/events"} {
+			if page := h.get(t, path); linkOn(t, page, "Sign in") != "/login" || linkOn(t, page, "Your account") != "" {
+				t.Errorf("%s: a stranger has no link to sign in, or one to an account", path)
+			}
+			if page := h.signedIn(t, h.user).get(t, path); linkOn(t, page, "Sign in") != "" || linkOn(t, page, "Your account") != "/account" {
+				t.Errorf("%s: a user has a link to sign in, or none to the account", path)
+			}
+		}
+	})
+	t.Run("examples_of_forms_break_before_each_flag_and_pipe", func(t *testing.T) {
+		const want = "hidden=$(curl -sS https://pay.example/login \\\n  -c cookies \\\n  | grep -o 'name=\"form_token\" value=\"[^\"]*' \\\n  | tail -n 1 \\\n  | cut -d '\"' -f 4)\n" +
+			"curl -sS -i https://pay.example/login \\\n  -b cookies \\\n  -c cookies \\\n  -d \"form_token=$hidden\" \\\n  --data-urlencode \"username=$USERNAME\" \\\n  --data-urlencode \"password=$PASSWORD\""
+		if got := docsCurls(t, h.get(t, "/docs/pages"))["POST /login"]; got != want {
+			t.Errorf("the example is\n%s\nwant\n%s", got, want)
+		}
+	})
 	t.Run("a_tag_of_no_operation_is_unknown", func(t *testing.T) {
 		if a := h.get(t, "/docs/desk"); a.StatusCode != http.StatusNotFound {
 			t.Errorf("GET /docs/desk = %d", a.StatusCode)

@@ -120,7 +120,7 @@ func TestErrorPageCommand(t *testing.T) {
 				}
 			})
 			a := h.get(t, h.authURL("redirect_uri", "https://elsewhere.example/it's"))
-			want := "tollhouse client update " + h.client.ID + ` --add-redirect-uri 'https://elsewhere.example/it'\''s'`
+			want := "tollhouse client update " + h.client.ID + ` \ --add-redirect-uri 'https://elsewhere.example/it'\''s'`
 			if got := strings.Contains(words(t, a), want); got != dev {
 				t.Errorf("the page shows %q: %v, want %v:\n%s", want, got, dev, words(t, a))
 			}

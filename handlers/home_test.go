@@ -63,7 +63,7 @@ func TestStartPage(t *testing.T) {
 		}
 	})
 	t.Run("a_server_without_users_says_how_to_create_one_at_the_machine_alone", func(t *testing.T) {
-		const help = "Nobody can sign in yet. On this machine: tollhouse user create NAME --operator"
+		const help = "Nobody can sign in yet. On this machine: Copy tollhouse user create NAME --operator"
 		f := storetest.New(t)
 		h := &house{Fixture: f, log: &journal{}}
 		h.open(f.Store, at("http://localhost:8080"))
@@ -194,7 +194,7 @@ func TestStartPageOfAnOperator(t *testing.T) {
 		must.Get(h.PromoteUser(t.Context(), "mara"))(t)
 		page := b.get(t, "/")
 		text := words(t, page)
-		if linkOn(t, page, "Open the desk") != "/desk" || !strings.Contains(text, "Events 0 Failed sign-ins 0 Tokens issued 0 Open the desk") {
+		if linkOn(t, page, "Open the desk") != "/desk" || !strings.Contains(text, "Events, 24 h 0 none before Failed sign-ins 0 of 0 Tokens issued 0 0 refreshed") {
 			t.Errorf("the page of an operator says %q, want the figures and the link", text)
 		}
 		if strings.Index(text, "Open the desk") > strings.Index(text, "Newest events") {
@@ -311,13 +311,13 @@ func TestStartPageFigures(t *testing.T) {
 	h.token(t, with(h.passwordForm(), "password", "not the password"))
 	h.token(t, h.passwordForm())
 	text := words(t, b.get(t, "/"))
-	figures := strings.Index(text, "Events 12 Failed sign-ins 1 Tokens issued 1 Open the desk")
-	if figures < 0 || figures > strings.Index(text, "Signed in as") || figures > strings.Index(text, "Newest events") {
-		t.Errorf("the page says %q, want the figures and the link first", text)
+	figures := strings.Index(text, "Events, 24 h 12 none before Failed sign-ins 1 of 2 Tokens issued 1 0 refreshed Applications 0 with access")
+	if figures < 0 || figures > strings.Index(text, "Newest events") {
+		t.Errorf("the page says %q, want the figures first", text)
 	}
 	h.Clock.Advance(25 * time.Hour)
 	b = h.signedIn(t, must.Get(h.FindUser(t.Context(), "olga"))(t))
-	if text := words(t, b.get(t, "/")); !strings.Contains(text, "Events 0 Failed sign-ins 0 Tokens issued 0 Open the desk") {
+	if text := words(t, b.get(t, "/")); !strings.Contains(text, "Events, 24 h 0 −100 %, was 12 Failed sign-ins 0 of 0 Tokens issued 0 0 refreshed") {
 		t.Errorf("a day later the page says %q", text)
 	}
 	if text := words(t, h.signedIn(t, h.user).get(t, "/")); strings.Contains(text, "Tokens issued") {
@@ -330,7 +330,7 @@ func TestStartPageOfDev(t *testing.T) {
 	h := parallelHouse(t, func(c *handlers.Config) { c.Demo, c.Version = demo, "9.8.7" })
 	for name, b := range map[string]*browser{"a_stranger": h.browser(t), "a_user": h.signedIn(t, h.user)} {
 		text := words(t, b.get(t, "/"))
-		for _, want := range []string{"This is a test instance. Everything is in memory and gone when it stops.", "First steps", "client_secret=tollcs_demo", "password='" + storetest.Password + "'", "tollhouse 9.8.7"} {
+		for _, want := range []string{"Test instance", "everything is lost when it stops.", "First steps", "client_secret=tollcs_demo", "'password=" + storetest.Password + "'", "In the browser", "tollhouse 9.8.7"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: the page lacks %q: %s", name, want, text)
 			}
@@ -341,7 +341,7 @@ func TestStartPageOfDev(t *testing.T) {
 	}
 	h = newHouse(t, withDesk(), func(c *handlers.Config) { c.Demo = demo })
 	text := words(t, h.signedIn(t, h.operator(t, "olga")).get(t, "/"))
-	for _, want := range []string{"Open the desk", "Failed sign-ins", "Newest events", "This is a test instance.", "First steps"} {
+	for _, want := range []string{"Open the desk", "Failed sign-ins", "Newest events", "Test instance", "First steps"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of an operator lacks %q: %s", want, text)
 		}

@@ -172,7 +172,7 @@ func TestIssuerIsTheAddressThatWasAsked(t *testing.T) {
 				}
 			}
 			start := h.get(t, "/", header("Accept", "text/html"))
-			if text := words(t, start); !strings.Contains(text, "curl "+issuer+tokenPath) {
+			if text := words(t, start); !strings.Contains(strings.ReplaceAll(text, "'", ""), "curl -sS "+issuer+tokenPath) {
 				t.Errorf("the start page says %q, want a command for %s", text, issuer)
 			}
 			back := strings.Replace(issuer, "localhost", "127.0.0.1", 1) + "/callback"

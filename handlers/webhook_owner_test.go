@@ -212,7 +212,7 @@ func TestAccountShowsWebhooks(t *testing.T) {
 	if text := words(t, page); !strings.Contains(text, "https://hooks.example") || strings.Contains(page.body, "unshown") || strings.Contains(text, "operators.example") {
 		t.Errorf("the page says %s", text)
 	}
-	form := b.accountForms(t)[off]
+	form := b.accountForms(t)[e.ID]
 	other := h.signedIn(t, nils)
 	if text := words(t, other.get(t, accountPath)); strings.Contains(text, "hooks.example") {
 		t.Error("another user of the account sees the endpoint")

@@ -35,8 +35,8 @@ func TestWords(t *testing.T) {
 		page answer
 		want []string
 	}{
-		{"start_page", stranger.get(t, "/"), []string{"Links", "Service status", "API reference"}},
-		{"start_page_of_dev", onDev("/"), []string{"This is a test instance. Everything is in memory and gone when it stops.", "Try the sign-in"}},
+		{"start_page", stranger.get(t, "/"), []string{"Sign in", "Service status", "API reference"}},
+		{"start_page_of_dev", onDev("/"), []string{"Test instance Everything is in memory and gone when it stops.", "Try what an application’s user sees"}},
 		{"sign_in", stranger.get(t, h.authURL()), []string{"I was given a code"}},
 		{"sign_in_of_dev", onDev("/login"), []string{"Demo sign-in: mara , password " + storetest.Password}},
 		{"consent", user.get(t, h.authURL()), []string{"Returns you to"}},

@@ -31,20 +31,20 @@ func code(text string) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"code\"><pre><code>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"code\"><button type=\"button\" data-copy hidden>Copy</button><pre><code>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var2 string
 		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(visibleLines(text))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `code.templ`, Line: 8, Col: 33}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `code.templ`, Line: 9, Col: 33}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</code></pre><button type=\"button\" data-copy hidden>Copy</button></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</code></pre></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -74,20 +74,20 @@ func curl(command string) templ.Component {
 			templ_7745c5c3_Var3 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"code\"><pre data-curl><code>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"code\"><button type=\"button\" data-copy hidden>Copy</button><pre data-curl><code>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var4 string
 		templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(visibleLines(broken(command)))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `code.templ`, Line: 16, Col: 54}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `code.templ`, Line: 17, Col: 54}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</code></pre><button type=\"button\" data-copy hidden>Copy</button></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</code></pre></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -95,43 +95,39 @@ func curl(command string) templ.Component {
 	})
 }
 
-// broken returns a command line with a break before each flag but the short ones at its
-// front, so that none wraps in the middle of a value. Quoted values are left whole, and a
-// command that has breaks already stays as it is.
-func broken(command string) string {
-	if strings.Contains(command, "\\\n") {
-		return command
-	}
+// broken returns command lines with a break before each pipe, and before each flag of the
+// first program but the short ones at its front, so that none wraps in the middle of a value.
+// Quoted values are left whole.
+func broken(commands string) string {
 	var b strings.Builder
 	var quote byte
-	for i := range len(command) {
-		c := command[i]
+	isPiped, isRest := false, false // behind a pipe, and behind the end of the flags
+	for i := range len(commands) {
+		c, rest := commands[i], commands[i+1:]
 		switch {
-		case quote != '\'' && i > 0 && command[i-1] == '\\': // escaped
+		case quote != '\'' && i > 0 && commands[i-1] == '\\': // escaped
 		case quote == 0 && (c == '\'' || c == '"'):
 			quote = c
 		case c == quote:
 			quote = 0
 		}
-		flag := quote == 0 && c == ' ' && strings.HasPrefix(command[i+1:], "-")
-		if flag && strings.HasPrefix(command[i+1:], "-- ") {
-			return b.String() + command[i:]
-		}
-		if flag && takesValue(command[i+1:]) {
-			b.WriteString(" \\\n ")
+		if quote == 0 {
+			switch {
+			case c == '\n':
+				isPiped, isRest = false, false
+			case c != ' ' || isRest:
+			case strings.HasPrefix(rest, "| "):
+				isPiped = true
+				b.WriteString(" \\\n ")
+			case strings.HasPrefix(rest, "-- "):
+				isRest = true
+			case !isPiped && strings.HasPrefix(rest, "-") && takesValue(rest):
+				b.WriteString(" \\\n ")
+			}
 		}
 		b.WriteByte(c)
 	}
 	return b.String()
-}
-
-// brokenLines breaks each of several commands.
-func brokenLines(commands string) string {
-	lines := strings.Split(commands, "\n")
-	for i, line := range lines {
-		lines[i] = broken(line)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // takesValue reports whether the flag at the front of rest stands before a value: -sS and

@@ -198,7 +198,7 @@ func desk(f Frame, h heading) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = signOut(f.Page, "/logout", f.SignOutToken).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = signOut(f.Page, f.SignOutToken).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

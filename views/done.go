@@ -63,6 +63,20 @@ var doneWords = map[Done]string{
 	DoneWebhookRetried:  "The events are being retried.",
 	DoneWebhooksHeld:    "Deliveries held.",
 	DoneWebhooksResumed: "Deliveries resumed.",
+
+	"dev-addFault":        "The fault was added.",
+	"dev-dropFault":       "The fault was removed.",
+	"dev-dropFaults":      "All faults were removed.",
+	"dev-dropRequests":    "All requests were removed from the list.",
+	"dev-moveClock":       "The clock was changed.",
+	"dev-saveSnapshot":    "The snapshot was saved.",
+	"dev-restoreSnapshot": "The snapshot was restored: data, tokens and clock are as they were.",
+	"dev-dropSnapshot":    "The snapshot was removed.",
+	"dev-dropSnapshots":   "All snapshots were removed.",
+	"dev-resetInstance":   "The instance was reset.",
 }
+
+// DoneOf is the outcome of a call of a test instance's controls, by its operation id.
+func DoneOf(call string) Done { return Done("dev-" + call) }
 
 func (d Done) words() string { return doneWords[d] }

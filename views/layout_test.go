@@ -27,7 +27,7 @@ const measured = `(() => {
 	const onCard = document.body.className == 'card';
 	const card = box(document.querySelector('main'));
 	const shown = [...document.querySelectorAll('main *:not(.unseen, .unseen *, .id, .cut, .cut *)')].filter(e => box(e).width > 0);
-	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox], [hidden]), .choice, button:not([hidden]), .button, .who a, .links a')];
+	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox], [hidden]), .choice, button:not([hidden]), .button, .who a')];
 	const decisions = [...document.querySelectorAll('[name=decision]')].map(e => box(e).width + ' by ' + box(e).height);
 	return {
 		styled: getComputedStyle(document.body).marginTop == '0px',

@@ -48,7 +48,7 @@ func (p OverviewProps) figures() []figure {
 	count := func(plot, name string) string { return grouped(p.Plots.series(plot, name).Total) }
 	compared := func(plot, note string) string { return p.Plots.compared(p.Earlier, plot, note) }
 	list := []figure{
-		{Label: "Events", Value: grouped(p.Plots.total(plotEvents)), Note: compared(plotEvents, p.wereEvents())},
+		{Label: "Events", Value: grouped(p.Plots.total(plotEvents)), Note: compared(plotEvents, wereEvents(p.Earlier))},
 		{Label: "Requests", Value: grouped(p.Plots.total(plotRequests)), Note: compared(plotRequests, count(plotRequests, "5xx")+" failed")},
 		{Label: "Latency, p95", Value: p.Plots.series(plotRequests, "p95").newest(), Note: "median " + p.Plots.series(plotRequests, "p50").newest()},
 		{Label: "Failed sign-ins", Href: p.RefusedURL, Value: grouped(p.Plots.total(plotSignIns) - p.Plots.series(plotSignIns, "right").Total),
@@ -66,9 +66,9 @@ func (p OverviewProps) figures() []figure {
 	return append(list, figure{Label: "Data", Value: data.newest(), Note: note})
 }
 
-func (p OverviewProps) wereEvents() string {
-	if before := p.Earlier.total(plotEvents); before > 0 {
-		return "was " + grouped(before)
+func wereEvents(before Plots) string {
+	if count := before.total(plotEvents); count > 0 {
+		return "was " + grouped(count)
 	}
 	return ""
 }

@@ -37,19 +37,19 @@ func TestClocksAndShortTimes(t *testing.T) {
 	}
 }
 
-// TestCurlBreaksBeforeItsFlags: a request breaks before each flag that has a value, and never
-// within a quoted one; what is broken already stays as it is.
+// TestCurlBreaksBeforeItsFlags: a request breaks before each flag that has a value and before
+// each pipe, and never within a quoted value. The flags of what is behind a pipe stay there.
 func TestCurlBreaksBeforeItsFlags(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{
-		"curl -sS -i https://a.example":                                        "curl -sS -i https://a.example",
-		"curl -sS -X POST https://a.example -d a=b -d 'c -d d'":                "curl -sS \\\n  -X POST https://a.example \\\n  -d a=b \\\n  -d 'c -d d'",
-		`curl 'https://a.example?x= -H y' -H "Authorization: Bearer $TOKEN"`:   "curl 'https://a.example?x= -H y' \\\n  -H \"Authorization: Bearer $TOKEN\"",
-		`curl https://a.example -d 'it'\''s -d here' -d b`:                     "curl https://a.example \\\n  -d 'it'\\''s -d here' \\\n  -d b",
-		"curl -G https://a.example --data-urlencode q=1":                       "curl -G https://a.example \\\n  --data-urlencode q=1",
-		"curl https://a.example \\\n  -d one -d two":                           "curl https://a.example \\\n  -d one -d two",
-		"tollhouse client delete --data /var/lib/tollhouse tollhouse_dcovfc7q": "tollhouse client delete \\\n  --data /var/lib/tollhouse tollhouse_dcovfc7q",
-		"tollhouse client delete --data /d -- --yes":                           "tollhouse client delete \\\n  --data /d -- --yes",
+		"curl -sS -i https://a.example":                                                                                          "curl -sS -i https://a.example",
+		"curl -sS -X POST https://a.example -d a=b -d 'c -d d'":                                                                  "curl -sS \\\n  -X POST https://a.example \\\n  -d a=b \\\n  -d 'c -d d'",
+		`curl 'https://a.example?x= -H y' -H "Authorization: Bearer $TOKEN"`:                                                     "curl 'https://a.example?x= -H y' \\\n  -H \"Authorization: Bearer $TOKEN\"",
+		`curl https://a.example -d 'it'\''s -d here' -d b`:                                                                       "curl https://a.example \\\n  -d 'it'\\''s -d here' \\\n  -d b",
+		"curl -G https://a.example --data-urlencode q=1":                                                                         "curl -G https://a.example \\\n  --data-urlencode q=1",
+		"hidden=$(curl -sS https://a.example -c jar | grep -o 'a | b' | cut -d '\"' -f 4)\ncurl https://a.example -d 'a\n -d b'": "hidden=$(curl -sS https://a.example \\\n  -c jar \\\n  | grep -o 'a | b' \\\n  | cut -d '\"' -f 4)\ncurl https://a.example \\\n  -d 'a\n -d b'",
+		"tollhouse client delete --data /var/lib/tollhouse tollhouse_dcovfc7q":                                                   "tollhouse client delete \\\n  --data /var/lib/tollhouse tollhouse_dcovfc7q",
+		"tollhouse client delete --data /d -- --yes":                                                                             "tollhouse client delete \\\n  --data /d -- --yes",
 		"": "",
 	} {
 		if got := broken(command); got != want {

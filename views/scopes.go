@@ -47,11 +47,13 @@ func scopeWords(scope string) string {
 	return scope
 }
 
+const allScopes = "All"
+
 // scopesShown lists scopes by name, or says that they are all of those that reach data.
 func scopesShown(scopes []string) string {
 	unknown := func(s string) bool { return allowedByScope[s] == "" }
 	if len(scopes) == len(allowedByScope) && !slices.ContainsFunc(scopes, unknown) {
-		return "All"
+		return allScopes
 	}
 	return strings.Join(scopes, ", ")
 }

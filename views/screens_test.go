@@ -34,7 +34,7 @@ func screens(p views.Page, s string) map[string]templ.Component {
 	withAccount.AccountURL = "/account"
 	when := views.Moment{At: time.Unix(1772893321, 0), Now: time.Unix(1773070200, 0)}
 	account := views.AccountProps{
-		Page: p, Username: s, Account: s, SignOutURL: "/logout", SignOutToken: s, FormToken: s,
+		Page: p, Username: s, Account: s, SignOutToken: s, FormToken: s,
 		RevokeURL: "/account/revoke", WebhookURL: "/account/webhook-off", SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
 		SignIns: []views.SignIn{{Here: true, Since: when, Seen: when}}, Password: views.PasswordForm{EndAll: true},
 	}
@@ -59,12 +59,12 @@ func screens(p views.Page, s string) map[string]templ.Component {
 		}),
 		"consent": views.Consent(consent),
 		"dev": views.Dev(views.DevProps{
-			Page: dev, FormToken: s, URL: "/_dev/", ListURL: "/_dev", DocsURL: "/docs", Clock: when, Total: 2, Filter: map[string]string{"path": s, "fault": s},
+			Page: dev, FormToken: s, URL: "/_dev/", ListURL: "/_dev", Clock: when, Total: 2, Filter: map[string]string{"path": s, "fault": s},
 			Requests: []views.DevRequest{{N: 1, Method: s, Path: s, Error: s, Client: s, Username: s, Fault: s, When: when, Status: 503}, {N: 2, When: when, Notices: []string{s}}},
 			Request:  &views.DevRequest{N: 1, JSON: s, When: when}, Faults: []views.DevFault{{ID: s, Match: s, Do: s, Left: -1}}, Snapshots: []string{s},
 			Tokens: &views.DevTokens{Access: s, Refresh: s}, Refused: views.DevRefusal{Call: "addFault", Text: s, Member: "match.path", Typed: map[string]string{"match.path": s}},
 		}),
-		"dev at the beginning":    views.Dev(views.DevProps{Page: dev, FormToken: s, URL: "/_dev/", ListURL: "/_dev", DocsURL: "/docs", Clock: when, Running: true}),
+		"dev at the beginning":    views.Dev(views.DevProps{Page: dev, FormToken: s, URL: "/_dev/", ListURL: "/_dev", Clock: when, Running: true}),
 		"consent with an account": views.Consent(withAccount),
 		"account":                 views.Account(account),
 		"account with everything": views.Account(full),
@@ -73,17 +73,17 @@ func screens(p views.Page, s string) map[string]templ.Component {
 			Page: dev, SignInURL: "/login", ErrorText: views.ErrorText{Kind: views.ErrorRedirectUnknown, Client: s, Sent: views.SentValue{Name: "redirect_uri", Value: s}, Fault: s, Command: s},
 		}),
 		"home": views.Home(views.HomeProps{
-			Page: p, SignInURL: "/login", DocsURL: "/docs", StatusURL: "/readyz",
+			Page: p, SignInURL: "/login",
 		}),
 		"home of a server without users": views.Home(views.HomeProps{
-			Page: branded, SignInURL: "/login", DocsURL: "/docs", StatusURL: "/readyz", FirstUser: s,
+			Page: branded, SignInURL: "/login", FirstUser: s,
 		}),
 		"home signed in": views.Home(views.HomeProps{
-			Page: branded, Username: s, SignOutURL: "/logout", FormToken: s, AccountURL: "/account", DocsURL: "/docs", DeskUnsafe: true,
+			Page: branded, Username: s, Account: s, SignOutToken: s, DeskUnsafe: true,
 		}),
 		"home of an operator, in dev": views.Home(views.HomeProps{
-			Page: dev, Username: s, SignOutURL: "/logout", FormToken: s, AccountURL: "/account", DocsURL: "/docs", TryURL: "/oauth/v2/auth",
-			TokenCommand: s, ListCommand: s, Version: s, DeskURL: "/desk", LastDay: &views.DayCounts{Events: 3},
+			Page: dev, Username: s, Account: s, SignOutToken: s, DeskURL: "/desk", LastDay: &views.DayCounts{},
+			Demo: &views.HomeDemo{Version: s, Username: s, Password: s, TryURL: "/oauth/v2/auth", DeskURL: "/desk", ControlsURL: "/_dev/", TokenCommand: s, ListCommand: s, ChangeCommand: s},
 			Events: []views.HomeEvent{
 				{ID: s, Type: s, Resource: s, When: when, More: 2, Changes: []views.Change{{Member: s, Before: s, After: s}, {Member: s, Before: s, After: s}}},
 				{ID: s, Type: s, Resource: s, When: when},

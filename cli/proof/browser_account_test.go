@@ -63,7 +63,7 @@ func (tb *tab) openAccount(s *server, username string) {
 	tb.t.Helper()
 	tb.open(s.base + "/account")
 	tb.signIn(username, maudPassword)
-	tb.see("#clients")
+	tb.see(passwordFold)
 	if at := ask(tb, chromedp.Location()); at != s.base+"/account" {
 		tb.t.Errorf("the sign-in for the account page leads to %s", at)
 	}
@@ -112,6 +112,9 @@ func browserChangesPassword(t *testing.T, s *server, username string) {
 	tb.openAccount(s, username)
 	change := func(current string) {
 		t.Helper()
+		if !ask(tb, chromedp.Evaluate[bool](`document.querySelector(".deed").open`)) { // it is after a refusal
+			tb.click(passwordFold)
+		}
 		for name, text := range map[string]string{"current_password": current, "new_password": fresh, "repeat_password": fresh} {
 			tb.do(chromedp.SendKeys(chromedp.CSS("input[name="+name+"]"), text))
 		}
@@ -131,10 +134,10 @@ func browserChangesPassword(t *testing.T, s *server, username string) {
 	if s.lives(client, p) {
 		t.Error("the access token lives after the password was changed")
 	}
-	tb.click(".who button") // sign out
+	tb.click(signOutForm + " button") // sign out
 	tb.click(signInLink)
 	tb.signIn(username, fresh)
-	tb.see(".who form")
+	tb.see(signOutForm)
 }
 
 func browserSignsOutOthers(t *testing.T, s *server, username string) {
@@ -146,5 +149,5 @@ func browserSignsOutOthers(t *testing.T, s *server, username string) {
 	elsewhere.open(s.base + "/account")
 	elsewhere.see("input[name=password]")
 	here.open(s.base + "/account")
-	here.see("#clients")
+	here.see(passwordFold)
 }

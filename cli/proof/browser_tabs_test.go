@@ -119,10 +119,10 @@ func tabsSignOut(t *testing.T, s *server) {
 	consent.see(allowButton)
 	other := consent.another()
 	other.open(s.base + "/")
-	other.click(".who form button")
+	other.click(signOutForm + " button")
 	other.click(signInLink)
 	other.signIn(maud, maudPassword)
-	other.see(".who form")
+	other.see(signOutForm)
 	consent.click(allowButton)
 	consent.see("[role=status]")
 	if text := consent.text(); !strings.Contains(text, maud) || !strings.Contains(text, "This answer changed nothing") {

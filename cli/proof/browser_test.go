@@ -27,10 +27,12 @@ const (
 )
 
 const (
-	allowButton = "button[name=decision][value=allow]"
-	denyButton  = "button[name=decision][value=deny]"
-	alert       = "[role=alert]"
-	signInLink  = ".who a[href^='/login']" // of the start page, which operators see with a link to the desk
+	allowButton  = "button[name=decision][value=allow]"
+	denyButton   = "button[name=decision][value=deny]"
+	alert        = "[role=alert]"
+	signInLink   = "header a[href^='/login']" // of the pages for everybody
+	signOutForm  = "header form"
+	passwordFold = ".deed summary" // of the account page
 )
 
 // authorizeURL is where a client sends the browser.
@@ -324,11 +326,11 @@ func browserAtHome(t *testing.T, s *server) {
 	tb.open(s.base + "/")
 	tb.click(signInLink)
 	tb.signIn(s.ready.Username, s.ready.Password)
-	tb.see(".who form")
+	tb.see(signOutForm)
 	if at := ask(tb, chromedp.Location()); at != s.base+"/" {
 		t.Errorf("a sign-in for nobody in particular ends at %s, want %s/", at, s.base)
 	}
-	tb.click(".who form button")
+	tb.click(signOutForm + " button")
 	tb.see(signInLink)
 }
 

@@ -82,20 +82,20 @@ func (c circumstances) walk(tb *tab, s *server, username string) {
 	p := s.passwordPair(client, username)
 
 	tb.open(s.authorizeURL(client.ID, "https://elsewhere.example/", "matrix"))
-	tb.see(".developer")
+	tb.see(".code")
 	if text := tb.text(); !strings.Contains(text, "You did nothing wrong") {
 		tb.t.Errorf("the error page says\n%s", text)
 	}
 
 	tb.open(s.base + "/account")
-	tb.see("#clients")
+	tb.see(passwordFold)
 	c.press(tb, "td.act button")
 	tb.wantDone("no longer has access")
 	if s.lives(client, p) {
 		tb.t.Error("the access token lives after Revoke")
 	}
-	c.press(tb, ".who button")
-	tb.see(".who a")
+	c.press(tb, signOutForm+" button")
+	tb.see(signInLink)
 }
 
 // judge holds what the client is told to what was decided.

@@ -39,7 +39,7 @@ var stops = []stop{
 	{"home-signed-in", "", func(tb *tab, v *view) {
 		tb.open(v.base + "/login")
 		tb.signIn(maud, maudPassword)
-		tb.see(".who form")
+		tb.see(signOutForm)
 	}},
 	{"home-operator", "", func(tb *tab, v *view) {
 		tb.open(v.base + "/login")
@@ -90,6 +90,7 @@ var stops = []stop{
 	}},
 	{"account-error", "", func(tb *tab, v *view) {
 		reachAccount(tb, v)
+		tb.click(passwordFold)
 		tb.do(chromedp.SendKeys(chromedp.CSS("#current_password"), "not the password"),
 			chromedp.SendKeys(chromedp.CSS("#new_password"), "short"), chromedp.SendKeys(chromedp.CSS("#repeat_password"), "short"))
 		tb.click("form .filled")
@@ -213,12 +214,23 @@ type violation struct {
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
-// wantAccessible holds the screen to all rules of axe-core. The protocol
-// evaluates it past the policy of the page, which lets no script run.
+// wantAccessible holds the screen to all rules of axe-core, and once more with all that is
+// folded unfolded. The protocol evaluates it past the policy of the page, which lets no script run.
 func (tb *tab) wantAccessible(t *testing.T, name string) {
 	source := must.Get(os.ReadFile(filepath.Join(nodeModules(t), "axe-core", "axe.min.js")))(t)
 	tb.do(chromedp.Evaluate[chromedp.Void](string(source)))
+	tb.holdToAxe(t, name)
+	if ask(tb, chromedp.Evaluate[bool](`document.querySelector("details:not([open])") != null`)) {
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => { d.open = true; })`))
+		tb.holdToAxe(t, name+"-unfolded")
+	}
+}
+
+func (tb *tab) holdToAxe(t *testing.T, name string) {
 	tb.lookAround(name, windowDesk, func(shown string) {
+		if over := ask(tb, chromedp.Evaluate[int64](`document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`)); over > 0 {
+			t.Errorf("%s: %d pixels stick out", shown, over)
+		}
 		for _, small := range ask(tb, chromedp.Evaluate[[]string](smallTargets)) {
 			t.Errorf("%s: the target is too small: %s", shown, small)
 		}

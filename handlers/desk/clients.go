@@ -206,11 +206,7 @@ func (v *posted) showClientSecret(c store.Client, sec secret.Token, p views.Clie
 
 // clientCurl is a request that a client can make now.
 func (v *visit) clientCurl(c store.Client, sec string) string {
-	id := " -d client_id=" + c.ID
-	if !web.IsPlainWord(c.ID) {
-		id = " --data-urlencode " + web.ShellQuote("client_id="+c.ID)
-	}
-	base := "curl " + v.s.site.IssuerOf(v.r) + "/oauth/v2/token" + id + " -d client_secret=" + sec
+	base := "curl -sS " + web.CurlWord(v.s.site.IssuerOf(v.r)+"/oauth/v2/token") + web.CurlField("client_id", c.ID) + web.CurlField("client_secret", sec)
 	if c.Allows(store.GrantPassword) {
 		return base + " -d grant_type=password -d username=NAME -d password=PASSWORD"
 	}

@@ -44,7 +44,7 @@ func (s *Server) overview(v *visit) error {
 		return err
 	}
 	page := views.OverviewProps{
-		Ranges: rangeChoices(name, account), Plots: shownPlots(plots, v.now), Earlier: shownPlots(before, v.now), AllURL: "/desk?range=" + name,
+		Ranges: rangeChoices(name, account), Plots: ShownPlots(plots, v.now), Earlier: ShownPlots(before, v.now), AllURL: "/desk?range=" + name,
 		RefusedURL: fmt.Sprintf("%s?what=%s&from=%d", auditPath, store.AuditLoginRefused, shown.From().Unix()),
 	}
 	if account != "" {
@@ -67,8 +67,8 @@ func (s *Server) overview(v *visit) error {
 	return nil
 }
 
-// shownPlots are the plots as the page takes them.
-func shownPlots(plots stats.Plots, now time.Time) views.Plots {
+// ShownPlots are the plots as pages take them.
+func ShownPlots(plots stats.Plots, now time.Time) views.Plots {
 	shown := views.Plots{Range: plots.Range.Name, Now: now, Starts: plots.Range.Starts, End: plots.Range.End}
 	for _, missed := range plots.Missed() {
 		shown.Missed = append(shown.Missed, views.Span{From: missed.From, To: missed.To})
@@ -158,28 +158,4 @@ func (v *visit) busiestAccounts(r stats.Range) (list []views.BusyAccount, err er
 		list = append(list, views.BusyAccount{Name: name, URL: "/desk?range=" + r.Name + "&account=" + api.Escaped(a.Owner), Events: float64(a.Count)})
 	}
 	return list, nil
-}
-
-// TotalOf is the sum of a plot's counts.
-func TotalOf(plots stats.Plots, name string) (total float64) {
-	for _, p := range plots.Plots {
-		for _, s := range p.Series {
-			if p.Name == name {
-				total += s.Total
-			}
-		}
-	}
-	return total
-}
-
-// SeriesOf is a series of a plot; an empty one if there is none.
-func SeriesOf(plots stats.Plots, plot, name string) stats.Series {
-	for _, p := range plots.Plots {
-		for _, s := range p.Series {
-			if p.Name == plot && s.Name == name {
-				return s
-			}
-		}
-	}
-	return stats.Series{}
 }

@@ -11,6 +11,7 @@ import (
 
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
+	"tollhouse/views"
 )
 
 // Controls is what an instance of `tollhouse dev` gives to the people who test against it.
@@ -118,6 +119,10 @@ func (s *Server) WithOrigin(next http.Handler) http.Handler {
 				web.NoteRoute(r, "")
 				p := web.NewProblem(http.StatusForbidden, "forbidden", "Pages of other origins may not use the controls of this instance.").Because(err)
 				web.NoteProblem(r.Context(), p)
+				if web.AsksForHTML(r) {
+					s.site.WriteProblemPage(w, r, p.AsPage(views.ErrorText{Kind: views.ErrorForeignLink}))
+					return
+				}
 				web.WriteProblem(w, p)
 				return
 			}

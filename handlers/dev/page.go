@@ -67,7 +67,7 @@ func (s *Server) showPage(w http.ResponseWriter, r *http.Request) error {
 		if refused != nil {
 			return refused
 		}
-		p := views.DevProps{Filter: map[string]string{}}
+		p := views.DevProps{Filter: map[string]string{}, Done: s.site.TakeDone(w, r)}
 		for name := range typed {
 			p.Filter[name] = typed.Get(name)
 		}
@@ -87,7 +87,7 @@ func (s *Server) drawPage(w http.ResponseWriter, r *http.Request, status int, fi
 		return err
 	}
 	p.Page, p.FormToken = s.site.Page(r), s.site.FormToken(w, r, pageForm)
-	p.URL, p.ListURL, p.DocsURL = pagePath, web.DevPath+"/openapi.json", web.DocsPath
+	p.URL, p.ListURL = pagePath, web.DevPath+"/openapi.json"
 	p.Clients, p.Users, p.Accounts, p.Events, p.Resources = count.Clients, count.Users, count.Accounts, count.Events, count.Resources
 	p.Resets, p.Snapshots = s.controls.Control.Resets(), s.controls.Control.Names()
 	clock := s.controls.Clock.State()
@@ -180,7 +180,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, e devEndpoint, for
 			Refused: views.DevRefusal{Call: e.id, Text: p.Description, Member: p.Param, Typed: form.Values}})
 	}
 	if e.id != makeTokensCall {
-		s.site.RedirectHere(w, pagePath)
+		s.site.DoneAt(w, r, views.DoneOf(e.id), pagePath)
 		return nil
 	}
 	var issued oauth.TokenAnswer

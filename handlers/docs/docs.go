@@ -63,12 +63,17 @@ func (s *Server) docsFacts(r *http.Request) (docsFacts, error) {
 		return f, err
 	}
 	f.event = firstID(events.Data, f.event)
+	f.resource, err = s.aCustomer(ctx, f.resource)
+	return f, err
+}
+
+// aCustomer returns the id of a customer of dev's account, or usual.
+func (s *Server) aCustomer(ctx context.Context, usual string) (string, error) {
 	customers, err := s.site.Store.Events.ListResources(ctx, s.site.Demo.Account, "customer", "", 1, eventlog.UpTo(docsPageSizeMax), nil)
 	if err != nil {
-		return f, err
+		return "", err
 	}
-	f.resource = firstID(customers.Data, f.resource)
-	return f, nil
+	return firstID(customers.Data, usual), nil
 }
 
 // firstID returns the id of the first item of a page, or usual.
@@ -149,16 +154,15 @@ func (o referenceOperation) curl(f docsFacts) (line, note string) {
 	if posted, ok := pageForms[o.shown.ID]; ok {
 		return posted.curl(f, path), posted.note
 	}
-	line = "curl -sS"
+	line = "curl -sS " + web.CurlWord(f.base+path+query)
 	if o.method != http.MethodGet && o.method != http.MethodPost {
 		line += " -X " + o.method
 	}
-	line += " " + quoted(f.base+path+query)
 	if o.needsToken {
-		line += " -H " + quoted("Authorization: Bearer "+f.token)
+		line += " -H " + web.CurlWord("Authorization: Bearer "+f.token)
 	}
 	if o.request.Kind() == snapshot.Object {
-		line += " -H 'Content-Type: " + o.requestType + "' -d " + quoted(string(o.request.Append(nil)))
+		line += " -H 'Content-Type: " + o.requestType + "' -d " + web.CurlWord(string(o.request.Append(nil)))
 	}
 	if o.form.Kind() == snapshot.Object {
 		for _, field := range o.form.Members() {
@@ -166,7 +170,7 @@ func (o referenceOperation) curl(f docsFacts) (line, note string) {
 			if !isOurs || o.shown.ID == "revokeToken" && field.Name == "token" {
 				value = field.Value.Text() // the token of the other examples stays alive
 			}
-			line += " --data-urlencode " + quoted(field.Name+"="+value)
+			line += web.CurlField(field.Name, value)
 		}
 	}
 	return line, ""
@@ -174,8 +178,7 @@ func (o referenceOperation) curl(f docsFacts) (line, note string) {
 
 // authorization is a request for authorization of the demo client.
 func (f docsFacts) authorization() string {
-	return quoted(f.base+"/oauth/v2/auth") + " -d response_type=code --data-urlencode " + quoted("client_id="+f.values["client_id"]) +
-		" --data-urlencode redirect_uri='http://127.0.0.1/callback'"
+	return web.CurlWord(f.base+"/oauth/v2/auth") + " -d response_type=code" + web.CurlField("client_id", f.values["client_id"]) + web.CurlField("redirect_uri", "http://127.0.0.1/callback")
 }
 
 // pageForm is a form of a page, which a browser sends with a hidden value of that page.
@@ -204,38 +207,32 @@ var pageForms = map[string]pageForm{
 
 // curl opens the page for its hidden value, and posts the form to path.
 func (p pageForm) curl(f docsFacts, path string) string {
-	const jar = "curl -sS -b cookies -c cookies "
-	open := quoted(f.base + p.page)
-	if p.page == "" {
-		open = "-G " + f.authorization()
+	const jar = " -b cookies -c cookies"
+	opener := "curl -sS " + web.CurlWord(f.base+p.page) + jar
+	switch p.page {
+	case "":
+		opener = "curl -sS -G " + f.authorization() + jar
+	case "/login": // which somebody signed in does not see
+		opener = strings.Replace(opener, " -b cookies", "", 1)
 	}
-	opener := jar
-	if p.page == "/login" { // which somebody signed in does not see
-		opener = strings.Replace(jar, "-b cookies ", "", 1)
-	}
-	line := "hidden=$(" + opener + open + " \\\n  | grep -o 'name=\"" + p.hidden + "\" value=\"[^\"]*' | tail -n 1 | cut -d '\"' -f 4)\n" +
-		jar + "-i " + quoted(f.base+path) + " \\\n  -d " + quoted(p.hidden+"=$hidden")
+	line := "hidden=$(" + opener + " | grep -o 'name=\"" + p.hidden + "\" value=\"[^\"]*' | tail -n 1 | cut -d '\"' -f 4)\n" +
+		"curl -sS -i " + web.CurlWord(f.base+path) + jar + " -d " + web.CurlWord(p.hidden+"=$hidden")
 	for _, field := range p.fields {
-		if name := strings.TrimPrefix(field, "current_"); !strings.Contains(field, "=") {
-			field += "=" + f.values[name]
+		name, value, isGiven := strings.Cut(field, "=")
+		if !isGiven {
+			value = f.values[strings.TrimPrefix(name, "current_")]
 		}
-		line += " \\\n  --data-urlencode " + quoted(field)
+		line += web.CurlField(name, value)
 	}
 	return line
-}
-
-// quoted quotes a word for a shell; a variable stays one.
-func quoted(word string) string {
-	if strings.Contains(word, "$") && !strings.ContainsAny(word, "\"`\\'!") {
-		return `"` + word + `"`
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func (s *Server) docsProps(r *http.Request) (views.DocsProps, *reference, docsFacts, error) {
 	f, err := s.docsFacts(r)
 	ref := s.references.of(s.api.Described.Of(s.site.IssuerOf(r), s.site.Version, s.site.Store.Events.Rules()))
-	return views.DocsProps{Page: s.site.Page(r), BaseURL: f.base, StartURL: web.DocsPath, DocumentURL: web.OpenAPIPath}, ref, f, err
+	page := s.site.Page(r)
+	page.SignedIn = s.site.IsSignedIn(r)
+	return views.DocsProps{Page: page, BaseURL: f.base, StartURL: web.DocsPath, DocumentURL: web.OpenAPIPath}, ref, f, err
 }
 
 // docs is GET /docs.

@@ -28,30 +28,26 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	props := views.HomeProps{Page: s.site.Page(r), SignInURL: "/login", SignOutURL: "/logout", DocsURL: web.DocsPath, AccountURL: "/account", StatusURL: "/readyz"}
+	props := views.HomeProps{Page: s.site.Page(r)}
 	if session != nil {
 		err = s.homeOfUser(r, session, &props)
 	} else {
 		err = s.homeOfStranger(r, &props)
 	}
+	if err == nil && s.site.Demo != nil {
+		props.Demo, err = s.homeDemo(r, session != nil)
+	}
 	if err != nil {
 		return err
-	}
-	if s.site.Testers {
-		props.ControlsURL = web.DevPath + "/"
-	}
-	if s.site.Demo != nil {
-		props.Version = s.site.Version
-		props.TokenCommand, props.ListCommand = s.firstSteps(s.site.IssuerOf(r))
-		if store.MatchRedirectURI(s.site.Demo.RedirectURI, s.oauth.DemoCallback(r)) {
-			props.TryURL = s.demoAuthorizePath(r)
-		}
 	}
 	forms := web.Nowhere
 	if session != nil {
 		forms = web.ToUs
 	}
 	web.PageHeaders(w, forms)
+	if props.Demo != nil {
+		web.AllowScript(w, false) // to copy
+	}
 	s.site.Render(w, r, http.StatusOK, views.Home(props))
 	return nil
 }
@@ -59,6 +55,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) error {
 // homeOfStranger adds what a stranger sees: no command and no version, but for whoever
 // sits at the machine of a server without users.
 func (s *Server) homeOfStranger(r *http.Request, props *views.HomeProps) error {
+	props.SignInURL = "/login"
 	if !isAtTheMachine(r) {
 		return nil
 	}
@@ -76,7 +73,11 @@ func isAtTheMachine(r *http.Request) bool {
 }
 
 func (s *Server) homeOfUser(r *http.Request, session *web.BrowserSession, props *views.HomeProps) error {
-	props.Page, props.Username, props.FormToken = s.site.SignedInPage(r), session.User.Username, s.site.SessionFormToken(web.LogoutForm, session.Token)
+	props.Page, props.Username, props.SignOutToken = s.site.SignedInPage(r), session.User.Username, s.site.SessionFormToken(web.LogoutForm, session.Token)
+	var err error
+	if props.Account, err = web.AccountName(r.Context(), s.site.Store, session.User.Account); err != nil {
+		return err
+	}
 	granted, whole, err := s.site.Store.ListGranted(r.Context(), session.User)
 	if err != nil {
 		return err
@@ -97,16 +98,19 @@ func (s *Server) homeOfUser(r *http.Request, session *web.BrowserSession, props 
 	return err
 }
 
-// lastDay counts what happened in the last 24 hours.
+// lastDay counts what happened in the last 24 hours, and in those before.
 func (s *Server) lastDay(ctx context.Context) (*views.DayCounts, error) {
-	day, _ := stats.NewRange(stats.RangeDefault, s.site.Store.Now())
+	now := s.site.Store.Now()
+	day, _ := stats.NewRange(stats.RangeDefault, now)
 	plots, err := s.site.Store.Plots(ctx, day, "")
 	if err != nil {
 		return nil, err
 	}
-	return &views.DayCounts{
-		Events: desk.TotalOf(plots, stats.PlotEvents), Refused: desk.SeriesOf(plots, stats.PlotSignIns, "refused").Total, Tokens: desk.TotalOf(plots, stats.PlotTokens),
-	}, nil
+	before, err := s.site.Store.Plots(ctx, day.Before(), "")
+	if err != nil {
+		return nil, err
+	}
+	return &views.DayCounts{Day: desk.ShownPlots(plots, now), Before: desk.ShownPlots(before, now)}, nil
 }
 
 // homeEvents returns the newest events of an account.
@@ -133,18 +137,33 @@ func (s *Server) homeEvents(ctx context.Context, account string) (shown []views.
 	return shown, nil
 }
 
-func (s *Server) demoAuthorizePath(r *http.Request) string {
-	q := url.Values{"client_id": {s.site.Demo.ClientID}, "response_type": {"code"}, "redirect_uri": {s.oauth.DemoCallback(r)}, "state": {"demo"}}
-	return "/oauth/v2/auth?" + q.Encode()
-}
-
-// firstSteps are dev's commands to paste. Its credentials are fixed and public; a seed
-// file may have none.
-func (s *Server) firstSteps(issuer string) (token, list string) {
-	if s.site.Demo.ClientSecret == "" || s.site.Demo.Password == "" {
-		return "", ""
+// homeDemo is what dev says to testers: first steps to paste, and where to go with a browser.
+// Its credentials are fixed and public; a seed file may have none.
+func (s *Server) homeDemo(r *http.Request, isSignedIn bool) (*views.HomeDemo, error) {
+	demo := s.site.Demo
+	shown := &views.HomeDemo{Version: s.site.Version, Username: demo.Username, Password: demo.Password}
+	if s.site.Testers {
+		shown.ControlsURL = web.DevPath + "/"
 	}
-	return fmt.Sprintf("curl %s/oauth/v2/token -d grant_type=password -d client_id=%s -d client_secret=%s -d username=%s -d password='%s'",
-			issuer, s.site.Demo.ClientID, s.site.Demo.ClientSecret, s.site.Demo.Username, s.site.Demo.Password),
-		fmt.Sprintf("curl '%s/api/events?limit=3' -H 'Authorization: Bearer ACCESS_TOKEN'", issuer)
+	if s.desk.Admits(r) && !isSignedIn {
+		shown.DeskURL = web.DeskPath
+	}
+	if callback := s.oauth.DemoCallback(r); store.MatchRedirectURI(demo.RedirectURI, callback) {
+		q := url.Values{"client_id": {demo.ClientID}, "response_type": {"code"}, "redirect_uri": {callback}, "state": {"demo"}}
+		shown.TryURL = "/oauth/v2/auth?" + q.Encode()
+	}
+	if demo.ClientSecret == "" || demo.Password == "" {
+		return shown, nil
+	}
+	const bearer = " -H 'Authorization: Bearer ACCESS_TOKEN'"
+	issuer := s.site.IssuerOf(r)
+	shown.TokenCommand = "curl -sS " + web.CurlWord(issuer+"/oauth/v2/token") + " -d grant_type=password" + web.CurlField("client_id", demo.ClientID) +
+		web.CurlField("client_secret", demo.ClientSecret) + web.CurlField("username", demo.Username) + web.CurlField("password", demo.Password)
+	shown.ListCommand = "curl -sS " + web.CurlWord(issuer+"/api/events?limit=3") + bearer
+	customer, err := s.aCustomer(r.Context(), "")
+	if customer != "" {
+		shown.ChangeCommand = "curl -sS " + web.CurlWord(issuer+"/api/resources/customer/"+customer) + " -X PATCH" + bearer +
+			" -H 'Content-Type: application/merge-patch+json' -d " + web.CurlWord(`{"city":"Larkspur"}`)
+	}
+	return shown, err
 }

@@ -61,12 +61,14 @@ func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session *we
 	screen.password.SizeMin, screen.password.SizeMax = secret.PasswordSizeMin, secret.PasswordSizeMax
 	props := views.AccountProps{
 		Page: s.site.SignedInPage(r), Username: session.User.Username, Account: account, Done: screen.done,
-		Stale:      screen.stale,
-		SignOutURL: "/logout", SignOutToken: s.site.SessionFormToken(web.LogoutForm, session.Token),
+		Stale: screen.stale, SignOutToken: s.site.SessionFormToken(web.LogoutForm, session.Token),
 		FormToken: s.site.SessionFormToken(accountForm, session.Token),
 		RevokeURL: "/account/revoke", WebhookURL: "/account/webhook-off",
 		SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
 		Password: screen.password,
+	}
+	if s.DeskFor != nil {
+		props.DeskURL = s.DeskFor(r, session.User)
 	}
 	if err = s.addClients(r, session, &props); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -25,13 +24,12 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if p.Has("code") && s.site.Demo.ClientSecret != "" {
-		props.Redeem = fmt.Sprintf(
-			"curl %s/oauth/v2/token -d grant_type=authorization_code"+
-				" -d client_id=%s -d client_secret=%s -d redirect_uri=%s -d code=%s",
-			s.site.IssuerOf(r), s.site.Demo.ClientID, s.site.Demo.ClientSecret, s.DemoCallback(r),
-			web.ShellQuote(p.Value("code")))
+		props.Redeem = "curl -sS " + web.CurlWord(s.site.IssuerOf(r)+"/oauth/v2/token") + " -d grant_type=authorization_code" +
+			web.CurlField("client_id", s.site.Demo.ClientID) + web.CurlField("client_secret", s.site.Demo.ClientSecret) +
+			web.CurlField("redirect_uri", s.DemoCallback(r)) + web.CurlField("code", p.Value("code"))
 	}
 	web.PageHeaders(w, web.Nowhere)
+	web.AllowScript(w, false) // to copy
 	s.site.Render(w, r, http.StatusOK, views.Callback(props))
 	return nil
 }

@@ -117,16 +117,16 @@ func (s *Site) WriteProblemPage(w http.ResponseWriter, r *http.Request, p *Probl
 	if s.Demo == nil {
 		props.Command = ""
 	}
-	if props.Kind.OffersSignIn() && !s.isSignedIn(r) {
+	if props.Kind.OffersSignIn() && !s.IsSignedIn(r) {
 		props.SignInURL = s.SignInPath(r)
 	}
 	PageHeaders(w, Nowhere)
 	s.Render(w, r, p.Status, views.Error(props))
 }
 
-// isSignedIn reports whether the browser has a live session. If the store cannot answer,
+// IsSignedIn reports whether the browser has a live session. If the store cannot answer,
 // it has none.
-func (s *Site) isSignedIn(r *http.Request) bool {
+func (s *Site) IsSignedIn(r *http.Request) bool {
 	session, err := s.Session(r)
 	return err == nil && session != nil
 }

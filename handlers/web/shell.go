@@ -27,6 +27,26 @@ func IsPlainWord(text string) bool {
 	})
 }
 
+// CurlField is a field of a form, for a command line of curl.
+func CurlField(name, value string) string {
+	if IsPlainWord(value) { // which is encoded as it stands
+		return " -d " + name + "=" + value
+	}
+	return " --data-urlencode " + CurlWord(name+"="+value)
+}
+
+// CurlWord quotes an address, a header or a body for a command line of curl if a shell would
+// not take it for one word. A variable such as $TOKEN stays one.
+func CurlWord(text string) string {
+	switch {
+	case strings.Contains(text, "$") && !strings.ContainsAny(text, "\"`\\'!"):
+		return `"` + text + `"`
+	case IsPlainWord(strings.NewReplacer("/", "", ":", "", "=", "").Replace(text)):
+		return text
+	}
+	return ShellQuote(text)
+}
+
 // ShellQuote quotes text as one shell word.
 func ShellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
