@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -139,3 +140,60 @@ func TestImportNamesWhatItCannotRead(t *testing.T) {
 		})
 	}
 }
+
+// Promise (Platform §9): progress, the first 100 refused lines and the first 100 that differ stream back, then
+// the summary; a dry run lists all that it refuses; over the network nobody imports or exports
+func TestAnImportReportsABoundedPart(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	const many, reported = 150, 100
+	move := func(query, file string) (kinds map[string]int, last map[string]any) {
+		t.Helper()
+		kinds = map[string]int{}
+		for _, line := range a.admin(http.MethodPost, "/admin/import"+query, strings.NewReader(file), "Content-Type", "application/x-ndjson").answerLines(t) {
+			for _, kind := range []string{"progress", "error", "differs", "summary"} {
+				if _, is := line[kind]; is {
+					kinds[kind]++
+				}
+			}
+			last = line
+		}
+		return kinds, last
+	}
+	var users, renamed, wrong strings.Builder
+	for i := range many {
+		fmt.Fprintf(&users, `{"user":{"username":"user%d","account":"acct_a"}}`+"\n", i)
+		fmt.Fprintf(&renamed, `{"user":{"username":"USER%d","account":"acct_a"}}`+"\n", i)
+		fmt.Fprintf(&wrong, `{"user":{"usernam":"user%d"}}`+"\n", i)
+	}
+	if kinds, last := move("", `{"account":{"account":"acct_a"}}`+"\n"+users.String()); kinds["summary"] != 1 || last["errors"] != 0.0 {
+		t.Fatalf("%v, %v", kinds, last)
+	}
+	for _, tt := range []struct {
+		query, file                string
+		refused, differ, unchanged int
+	}{
+		{"?on-error=skip", wrong.String(), reported, 0, 0},
+		{"?dry-run=true", wrong.String(), many, 0, 0},
+		{"", wrong.String(), 1, 0, 0},
+		{"", renamed.String(), 0, reported, many},
+	} {
+		kinds, last := move(tt.query, tt.file)
+		if kinds["error"] != tt.refused || kinds["differs"] != tt.differ || last["summary"] != true || last["unchanged"] != float64(tt.unchanged) {
+			t.Errorf("%s%.40q: %v, %v", tt.query, tt.file, kinds, last)
+		}
+	}
+	if kinds, last := move("", strings.Repeat("\n", 2*progressOfImport)+users.String()); kinds["progress"] == 0 || last["empty_lines"] != 2.0*progressOfImport || last["unchanged"] != float64(many) {
+		t.Errorf("of a long file: %v, %v", kinds, last)
+	}
+	_, token := a.acting(t)
+	for _, path := range []string{"/admin/import", "/admin/export", "/api/platform/import", "/api/platform/export"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if w := a.request(method, path, token, strings.NewReader(users.String()), "Content-Type", "application/x-ndjson"); w.Code != http.StatusNotFound {
+				t.Errorf("%s %s over the network: %d", method, path, w.Code)
+			}
+		}
+	}
+}
+
+const progressOfImport = 10_000 // lines between two reports

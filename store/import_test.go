@@ -368,3 +368,26 @@ func TestARefusedResourceNamesItsMember(t *testing.T) {
 		}
 	}
 }
+
+// Promise (Platform §9): a line without an account belongs to default, which must exist or stand before it, in
+// a dry run too; names of lines that follow are unknown; a user_id has our form
+func TestLinesNameWhatStandsBeforeThem(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		`{"user":{"username":"odile"}}`, `{"resource":{"kind":"plan","id":"a","object":{}}}`, `{"event":{"type":"plan.created","resource":"a","createdAt":1600000000,"eventData":{"object":{}}}}`,
+		`{"webhook":{"url":"https://hooks.example/"}}`, `{"client":{"client_id":"job","client_secret":"a secret of the old system, 1","grants":["client_credentials"],"account":"default"}}`,
+		`{"token":{"client_id":"books","username":"odile","access_token":"access-of-the-old-one"}}`, `{"account":{"account":"default"}}`,
+		`{"client":{"client_id":"books","client_secret":"a secret of the old system, 1","redirect_uris":["https://books.example/cb"]}}`,
+		`{"token":{"client_id":"books","username":"odile","access_token":"access-of-the-old-one"}}`,
+		`{"user":{"username":"odile","user_id":"42"}}`, `{"user":{"username":"odile","user_id":"usr_0000000000000000000000000U"}}`, `{"user":{"username":"odile"}}`,
+		`{"token":{"client_id":"books","username":"odile","access_token":"access-of-the-old-one"}}`,
+	}
+	want := []string{"1:unknown_account:user.account", "2:unknown_account:resource.account", "3:unknown_account:event.account", "4:unknown_account:webhook.account", "5:unknown_account:client.account",
+		"6:unknown_client:token.client_id", "9:unknown_user:token.username", "10:invalid_parameter:user.user_id", "11:invalid_parameter:user.user_id"}
+	for _, dry := range []bool{true, false} {
+		got := port(t, storetest.New(t).Store, store.ImportOptions{DryRun: dry, SkipErrors: true}, lines...)
+		if !slices.Equal(got.reports, want) || got.Created.All() != 4 {
+			t.Errorf("dry %v: %q, want %q\n%+v", dry, got.reports, want, got.ImportSummary)
+		}
+	}
+}
