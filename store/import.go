@@ -118,12 +118,13 @@ type Importer struct {
 	sum     ImportSummary
 	run     importRun
 	stopped bool
-	pending []*importItem // in order
-	size    importSize    // of pending
-	counts  int           // bytes of the counts of imported hashes, which each user writes again
-	seen    seenLines     // of a dry run
-	events  eventlog.Seen // likewise
-	owner   string        // of log
+	pending []*importItem     // in order
+	size    importSize        // of pending
+	counts  int               // bytes of the counts of imported hashes, which each user writes again
+	seen    seenLines         // of a dry run
+	events  eventlog.Seen     // likewise
+	taken   map[string]uint64 // likewise: what has a limit, of the lines whose Updates were rolled back
+	owner   string            // of log
 	log     *eventlog.Importer
 }
 
@@ -158,6 +159,7 @@ type importOutcome struct {
 	noPassword bool
 	after      func()      // once it is committed
 	seen       []seenEntry // what later lines of a dry run may name
+	takes      []string    // what it counts for in taken
 }
 
 const (
@@ -178,7 +180,7 @@ func (s *Store) NewImport(ctx context.Context, o ImportOptions) *Importer {
 	}); err != nil {
 		s.log.Warn("counts of imported hashes not read", "err", err) // the first Update says so too
 	}
-	return &Importer{store: s, options: o, counts: counts, run: importRun{line: s.change(ctx, "imported"), now: s.Now, at: make([]importRunAt, 1)}, seen: newSeenLines(), sum: ImportSummary{Hashes: map[string]int{}}}
+	return &Importer{store: s, options: o, counts: counts, run: importRun{line: s.change(ctx, "imported"), now: s.Now, at: make([]importRunAt, 1)}, seen: newSeenLines(), taken: map[string]uint64{}, sum: ImportSummary{Hashes: map[string]int{}}}
 }
 
 // Summary returns the counts of what is committed. Lines counts those that were read.
@@ -370,6 +372,9 @@ func (im *Importer) settle(item *importItem, o importOutcome) {
 	}
 	if im.options.DryRun {
 		im.seen.add(o.seen)
+		for _, limited := range o.takes {
+			im.taken[limited]++
+		}
 		return
 	}
 	if o.after != nil {

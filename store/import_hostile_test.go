@@ -10,6 +10,7 @@ import (
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
 	"tollhouse/store/webhook/target"
 )
 
@@ -119,5 +120,36 @@ func TestARefusalRepeatsNoSecret(t *testing.T) {
 	}
 	if refused < 170 {
 		t.Errorf("%d lines were refused, want all but the seven texts that a secret may be", refused)
+	}
+}
+
+// Promise (Platform §9): a dry run refuses what the real run refuses because of the lines before, also where
+// these were rolled back long ago: more endpoints or clients than there may be, and an id that another has
+func TestADryRunKnowsTheLimits(t *testing.T) {
+	t.Parallel()
+	lines := []string{`{"account":{"account":"default"}}`}
+	for i := range webhook.AccountMax + 5 {
+		lines = append(lines, fmt.Sprintf(`{"webhook":{"url":"https://hooks.example/%d"}}`, i))
+	}
+	lines = append(lines, `{"webhook":{"id":"wep_00000000000000000000000001","url":"https://hooks.example/0"}}`, `{"account":{"account":"acct_a"}}`,
+		`{"webhook":{"id":"wep_00000000000000000000000002","url":"https://hooks.example/a","account":"acct_a"}}`)
+	for i := range 600 { // more than an Update has
+		lines = append(lines, fmt.Sprintf(`{"client":{"client_id":"c%d","public":true,"redirect_uris":["https://books.example/cb"]}}`, i))
+	}
+	lines = append(lines, `{"webhook":{"id":"wep_00000000000000000000000002","url":"https://hooks.example/b","account":"acct_a"}}`,
+		`{"webhook":{"id":"wep_00000000000000000000000003","url":"https://hooks.example/a","account":"acct_a"}}`, `{"webhook":{"url":"https://hooks.example/c"}}`)
+	var want ported
+	for _, dry := range []bool{false, true} {
+		f := storetest.New(t, func(o *store.Options) { o.Clients = 590 })
+		got := port(t, f.Store, store.ImportOptions{DryRun: dry, SkipErrors: true}, lines...)
+		if !dry {
+			want = got
+		}
+		if !slices.Equal(got.reports, want.reports) || got.Created != want.Created || got.Unchanged != want.Unchanged {
+			t.Errorf("a dry run says %q, %+v, want %q, %+v", got.reports, got.ImportSummary, want.reports, want.ImportSummary)
+		}
+	}
+	if want.Created.Webhooks != webhook.AccountMax+1 || want.Created.Clients != 590 {
+		t.Errorf("the real run: %+v", want.ImportSummary)
 	}
 }

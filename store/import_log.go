@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tollhouse/store/eventlog"
@@ -175,22 +176,32 @@ func (im *Importer) applyWebhook(tx kv.Txn, r *moving.Webhook, e webhook.Endpoin
 	}
 	line, place := describeWebhook(e), e.Account+" "+e.URL
 	found, err := webhook.FindImported(tx, e)
-	switch seen, isSeen := im.seen.find("webhook", place); {
-	case err == nil && (found.Account != e.Account || r.ID != "" && found.ID != e.ID):
+	whole := append(description{{member: "account", text: e.Account}, {member: "id", text: e.ID, isOpen: r.ID == ""}}, line...)
+	seen, isSeen := im.seen.find("webhook_id", e.ID)
+	if !isSeen {
+		seen, isSeen = im.seen.find("webhook", place)
+	}
+	isOther := func(member string) bool { return member == "account" || member == "id" }
+	switch {
+	case err == nil && (found.Account != e.Account || r.ID != "" && found.ID != e.ID), isSeen && slices.ContainsFunc(whole.differsFromSeen(seen), isOther):
 		return importOutcome{}, conflict("webhook", "id", "leave out the id, or give that of the endpoint", "another endpoint has this id, or this URL")
 	case err == nil:
 		return im.exists(line, describeWebhook(found))
 	case !record.IsAbsent(err):
 		return importOutcome{}, err
 	case isSeen:
-		return im.wasSeen(line, seen)
+		return im.wasSeen(whole, seen)
 	}
+	o := importOutcome{seen: []seenEntry{seenAs("webhook", place, whole), seenAs("webhook_id", e.ID, whole)}, after: func() { im.store.Webhooks.Changed(e) }}
 	cursor := r.Cursor
-	if im.options.DryRun {
+	if err = nil; im.options.DryRun {
 		cursor = "" // its event may be in the lines before
+		o.takes = []string{"webhooks", "webhooks of " + e.Account}
+		err = webhook.MustFit(tx, e.Account, im.taken[o.takes[1]], im.taken[o.takes[0]])
 	}
-	o := importOutcome{seen: []seenEntry{seenAs("webhook", place, line)}, after: func() { im.store.Webhooks.Changed(e) }}
-	err = im.store.Webhooks.Import(tx, e, cursor)
+	if err == nil {
+		err = im.store.Webhooks.Import(tx, e, cursor)
+	}
 	var gone *eventlog.CursorError
 	var full *webhook.LimitError
 	switch {

@@ -186,7 +186,7 @@ func (im *Importer) applyClient(tx kv.Txn, r *moving.Client, c Client) (importOu
 		return im.wasSeen(line, seen)
 	}
 	counts, err := readClientCounts(tx)
-	if err == nil && counts.clients >= im.store.clientsMax {
+	if err == nil && counts.clients+im.taken["clients"] >= im.store.clientsMax {
 		err = ErrTooManyClients // before anything is written: the lines beside this one are committed
 	}
 	if err == nil {
@@ -195,7 +195,7 @@ func (im *Importer) applyClient(tx kv.Txn, r *moving.Client, c Client) (importOu
 	if err == nil {
 		err = tx.Set(record.ClientKey(c.ID), encodeClient(c), time.Time{})
 	}
-	return importOutcome{privileged: c.Platform || c.Introspect, seen: []seenEntry{seenAs("client", c.ID, line)}}, err
+	return importOutcome{privileged: c.Platform || c.Introspect, seen: []seenEntry{seenAs("client", c.ID, line)}, takes: []string{"clients"}}, err
 }
 
 // foundClient compares a client with the one that exists, and replaces that if it may.

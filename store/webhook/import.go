@@ -91,5 +91,19 @@ func (w *Webhooks) Import(tx kv.Txn, e Endpoint, cursor string) error {
 	return errors.Join(tx.Set(record.WebhookIDKey(e.key), []byte(e.Account), time.Time{}), write(tx, e))
 }
 
+// MustFit refuses one more endpoint where so many of lines before are not in r: those of the account and
+// those of all accounts. Errors: *LimitError.
+func MustFit(r kv.Reader, account string, ofAccount, ofAll uint64) error {
+	others, err := page(r, account, secret.ID{}, true, AccountMax)
+	if err == nil && uint64(len(others))+ofAccount >= AccountMax {
+		err = &LimitError{Max: AccountMax}
+	}
+	in, instanceErr := readInstance(r)
+	if err == nil && uint64(in.Endpoints)+ofAll >= InstanceMax {
+		err = &LimitError{Instance: true, Max: InstanceMax}
+	}
+	return cmp.Or(err, instanceErr)
+}
+
 // Changed says that an imported endpoint was committed.
 func (w *Webhooks) Changed(e Endpoint) { w.changed(e.ID) }
