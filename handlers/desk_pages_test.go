@@ -730,6 +730,42 @@ func TestDeskUnknownRecords(t *testing.T) {
 	}
 }
 
+var failedSignIns = regexp.MustCompile(`href="(/desk/audit[?]what=failed_sign_ins&amp;from=[^"]+)"`)
+
+// TestDeskOverviewLeadsToFailedSignIns: the figure counts what was refused and what was throttled,
+// and so does the list behind it.
+//
+// Promise (Browsers): the number of failed sign-ins leads to a list of just these, from a time that people can read
+func TestDeskOverviewLeadsToFailedSignIns(t *testing.T) {
+	h, b := deskHouse(t)
+	refused, throttled := 0, 0
+	for range 14 {
+		if h.token(t, with(h.passwordForm(), "password", "not the password")).StatusCode == http.StatusTooManyRequests {
+			throttled++
+			continue
+		}
+		refused++
+	}
+	link := failedSignIns.FindStringSubmatch(b.get(t, "/desk").body)
+	if link == nil || refused == 0 || throttled == 0 {
+		t.Fatalf("link = %q after %d refused and %d throttled", link, refused, throttled)
+	}
+	page := b.get(t, html.UnescapeString(link[1]))
+	wantStatus(t, page, http.StatusOK)
+	what := map[string]int{}
+	for n := range parsePage(t, page).Descendants() {
+		if attribute(n, "data-col") == "what" {
+			what[strings.Fields(textOf(n))[0]]++
+		}
+	}
+	if len(what) != 2 || what["Sign-in"] == 0 || what["Throttled"] == 0 {
+		t.Errorf("the list has %v", what)
+	}
+	if want := `value="` + h.Clock.Now().UTC().Add(-23*time.Hour).Format(time.DateOnly); !strings.Contains(page.body, want) {
+		t.Errorf("the filter does not say from when in words: want %s", want)
+	}
+}
+
 var auditOption = regexp.MustCompile(`<option value="([a-z_]+)">([^<]+)</option>`)
 
 // TestDeskAuditNamesEveryKind: the filter offers the kinds that a search may name, in words.
@@ -737,8 +773,11 @@ func TestDeskAuditNamesEveryKind(t *testing.T) {
 	_, b := deskHouse(t)
 	refused := words(t, b.get(t, "/desk/audit?what=nothing"))
 	offered := auditOption.FindAllStringSubmatch(b.get(t, "/desk/audit").body, -1)
+	if len(offered) == 0 || offered[0][1] != views.FailedSignIns {
+		t.Fatalf("the filter offers %q", offered)
+	}
 	var kinds []string
-	for _, o := range offered {
+	for _, o := range offered[1:] {
 		if kinds = append(kinds, o[1]); o[1] == o[2] {
 			t.Errorf("the kind %s has no words", o[1])
 		}

@@ -71,7 +71,7 @@ func TestDeskAsksOnceWithNumbers(t *testing.T) {
 	}{
 		{"/desk/clients/:id", client, "update-client", []string{"scopes", "events:read", "name", "Renamed"}, []string{"It loses 4 scopes: resources:read, ", "Affected: 3 authorizations of 2 users.", "1 webhook endpoint is disabled."}},
 		{"/desk/clients/:id/rotate-secret", "/desk/clients/" + ended.ID, "rotate-secret", nil, []string{"The client has 2 secrets. The older one stops working now"}},
-		{"/desk/clients/:id/rotate-secret", client, "rotate-secret", []string{"revoke_tokens", "true"}, []string{"It leaked: end the old secret and all tokens now (3 authorizations of 2 users)"}},
+		{"/desk/clients/:id/rotate-secret", client, "rotate-secret", []string{"revoke_tokens", "true"}, []string{"The secret leaked The current secret stops working now. Revoked immediately: 3 authorizations of 2 users."}},
 		{"/desk/clients/:id/disable", "/desk/clients/" + ended.ID, "disable", nil, []string{"Revoked immediately: 1 authorization of 1 user."}},
 		{"/desk/sessions/:id/revoke", "/desk/access?user=nils", "revoke", nil, []string{"nils is signed out of 1 browser"}},
 		{"/desk/families/:id/revoke", "/desk/access?client=Cedar", "revoke", nil, []string{"Revoked immediately: 1 authorization of 1 user.", "The application can ask mara again."}},

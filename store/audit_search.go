@@ -13,7 +13,7 @@ import (
 
 // AuditFilter selects audit lines. An empty list or a zero value selects all.
 type AuditFilter struct {
-	What        Audited
+	Kinds       []Audited // if any: the others are left out
 	But         []Audited // kinds that are left out
 	UserIDs     []string
 	ClientIDs   []string // which it is about, or which did it
@@ -28,7 +28,7 @@ func (f AuditFilter) Matches(l AuditLine) bool {
 	if slices.Contains(f.But, l.What) {
 		return false
 	}
-	if f.What != "" && l.What != f.What || f.AccountID != "" && l.AccountID != f.AccountID {
+	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, l.What) || f.AccountID != "" && l.AccountID != f.AccountID {
 		return false
 	}
 	if !isOneOf(l.ClientID, f.ClientIDs) && !isOneOf(l.Actor.ClientID, f.ClientIDs) || !isOneOf(l.UserID, f.UserIDs) || !isOneOf(l.Actor.OperatorID, f.OperatorIDs) {

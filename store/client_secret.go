@@ -165,7 +165,11 @@ func (c Client) HasShortSecret() bool {
 // Errors: ErrNotFound, *InvalidError for a public client, those of the guards.
 func (s *Store) RotateClientSecret(ctx context.Context, id string, revoke bool, guards ...Guard) (Client, secret.Token, error) {
 	sec := secret.New(s.random, secret.ClientSecret)
-	c, err := s.endClient(ctx, id, "client secret rotated", guards, func(_ kv.Txn, c *Client) (ends webhook.Reason, err error) {
+	reason := "client secret rotated"
+	if revoke {
+		reason = "client secret and tokens revoked"
+	}
+	c, err := s.endClient(ctx, id, reason, guards, func(_ kv.Txn, c *Client) (ends webhook.Reason, err error) {
 		if c.Public {
 			return "", record.Invalid("client_id", "a public client uses PKCE instead", "the client is public and has no secret")
 		}

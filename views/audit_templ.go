@@ -60,6 +60,9 @@ var auditWords = []struct{ what, words, state string }{
 	{"throttle", "Throttled", stateWarning}, {"admin", "Changed", ""}, {"webhook", "Webhook endpoint", ""},
 }
 
+// FailedSignIns stands for the two kinds of a sign-in that failed.
+const FailedSignIns = "failed_sign_ins"
+
 // auditWord is a kind in words, and its state for a badge.
 func auditWord(what string) (words, state string) {
 	for _, w := range auditWords {
@@ -166,7 +169,7 @@ func (l AuditList) none() blank {
 }
 
 func (p AuditProps) filter() filter {
-	kinds := []deskOption{{Label: "Everything"}}
+	kinds := []deskOption{{Label: "Everything"}, {Value: FailedSignIns, Label: "Sign-in refused or throttled", Chosen: p.What == FailedSignIns}}
 	for _, w := range auditWords {
 		kinds = append(kinds, deskOption{Value: w.what, Label: w.words, Chosen: p.What == w.what})
 	}

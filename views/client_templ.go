@@ -252,16 +252,24 @@ func (p ClientProps) audit() deskTable {
 	return p.Audit.auditIn("client", func(l AuditLine) deskCell { return l.User.cell("user") })
 }
 
-// newSecret tells what both answers to its question cost.
+func (p ClientProps) rotation() deskForm {
+	return deskForm{Do: "rotate-secret", Action: p.Client.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once}
+}
+
 func (p ClientProps) newSecret() deskForm {
-	f := deskForm{Do: "rotate-secret", Action: p.Client.URL + "/rotate-secret", Token: p.FormToken, Once: p.Once}
+	f := p.rotation()
 	if p.Secrets > 1 {
-		f = f.costs(ClientSecretRotated{Name: p.Client.Name, Secrets: p.Secrets})
-	} else {
-		f.Hidden = sure
-		f.Text, f.Button = []string{"The current secret keeps working until the next rotation, so that you can deploy the new one step by step."}, "Rotate the secret"
+		return f.costs(ClientSecretRotated{Name: p.Client.Name, Secrets: p.Secrets})
 	}
-	f.Fields = []deskField{{As: "box", Name: "revoke_tokens", Label: "It leaked: end the old secret and all tokens now (" + p.Lost.all() + ")", Takes: true}}
+	f.Hidden = sure
+	f.Text, f.Button = []string{"The current secret keeps working until the next rotation, so that you can deploy the new one step by step."}, "Rotate the secret"
+	return f
+}
+
+// leaked ends what a thief of the secret could use.
+func (p ClientProps) leaked() deskForm {
+	f := p.rotation().costs(ClientSecretRotated{Name: p.Client.Name, Secrets: p.Secrets, Revoked: true, Lost: p.Lost})
+	f.Hidden = append(f.Hidden, Detail{Label: "revoke_tokens", Value: "true"})
 	return f
 }
 
@@ -271,7 +279,7 @@ func (p ClientProps) update() deskForm {
 
 func (p ClientProps) disable() deskForm {
 	f := deskForm{Do: "disable", Action: p.Client.URL + "/disable", Token: p.FormToken}
-	return f.costs(ClientDisabled{Name: p.Client.Name, Lost: p.Lost})
+	return f.costs(ClientDisabled{Name: p.Client.Name, Secrets: p.Secrets, Lost: p.Lost})
 }
 
 func (p ClientProps) enable() deskForm {
@@ -465,6 +473,14 @@ func clientDeeds(p ClientProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = deed(p.Page, "The secret leaked", p.leaked()).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		}
 		if !p.Client.Disabled {
 			templ_7745c5c3_Err = deed(p.Page, "Disable", p.disable()).Render(ctx, templ_7745c5c3_Buffer)
@@ -554,7 +570,7 @@ func ClientSecret(p ClientSecretProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -183,7 +183,7 @@ func (s EventSearch) filter() filter {
 		{As: "hidden", Name: "form", Value: "1"},
 		{As: "select", Name: "account", Label: "Account", Options: choices(s.Accounts)},
 		{Name: "type", Label: "Type", Value: s.Type, Suggestions: s.Types},
-		{Name: "resource", Label: "ID or customer name", Value: s.Resource},
+		{Name: "resource", Label: "ID, name or e-mail", Value: s.Resource},
 	}, More: []deskField{
 		{Name: "from", Label: "From", Value: s.From, Placeholder: "2026-03-09 14:30 or 2h"},
 		{Name: "to", Label: "To", Value: s.To},

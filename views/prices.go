@@ -46,15 +46,6 @@ func (l Lost) textThen(besides, forGood string) []string {
 	return append(append([]string{besides}, l.text()...), forGood)
 }
 
-// all is everything that is lost, in a few words.
-func (l Lost) all() string {
-	words := l.authorizations()
-	if l.Webhooks > 0 {
-		words += ", " + countOf(l.Webhooks, "webhook endpoint")
-	}
-	return words
-}
-
 func (l Lost) webhooks() []string {
 	switch l.Webhooks {
 	case 0:
@@ -67,13 +58,17 @@ func (l Lost) webhooks() []string {
 
 // ClientDisabled is the price of disabling a client.
 type ClientDisabled struct {
-	Name string
-	Lost Lost
+	Name    string
+	Secrets int
+	Lost    Lost
 }
 
 func (p ClientDisabled) words() priceWords {
-	return priceWords{title: "Disable " + p.Name + "?", button: "Disable the client",
-		text: p.Lost.textThen("It gets no tokens until it is enabled.", "Enabling the client later does not bring them back.")}
+	text := p.Lost.textThen("It gets no tokens until it is enabled.", "Enabling the client later does not bring them back.")
+	if p.Secrets > 0 {
+		text = append(text, "Its secret is valid again then: replace a secret that leaked.")
+	}
+	return priceWords{title: "Disable " + p.Name + "?", button: "Disable the client", text: text}
 }
 
 // ClientSecretRotated is the price of a client's new secret.

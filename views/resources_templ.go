@@ -20,6 +20,7 @@ type ResourcesProps struct {
 	Resources []ListedResource
 	Older     string // address of the next page; may be empty
 	ClearURL  string // of the list without an id
+	SearchURL string // of events by what was typed as an id
 }
 
 // A ListedResource is a resource in a list.
@@ -58,7 +59,7 @@ func (p ResourcesProps) filter() filter {
 func (p ResourcesProps) none() blank {
 	switch {
 	case p.ID != "":
-		return blank{Title: "No resource matches", Text: "The account has no resource with the ID " + p.ID + ".", Link: Link{Label: "Clear filters", Href: p.ClearURL}}
+		return blank{Title: "No resource matches", Text: "The account has no resource with the ID " + p.ID + ". Customers are found by name or e-mail in Events.", Link: Link{Label: "Search in Events", Href: p.SearchURL}}
 	case p.Kind != "" && len(p.Kinds) > 0:
 		return blank{Title: "No resources of this kind", Text: "The account has events of these kinds: " + strings.Join(p.Kinds, ", ") + "."}
 	}

@@ -180,12 +180,17 @@ func (p WebhookProps) retry(do string, events int) deskForm {
 	return f
 }
 
-// newSecret tells what both answers to its question cost.
 func (p WebhookProps) newSecret() deskForm {
 	f := p.deed("rotate-secret")
 	f.Once, f.Button, f.Hidden = p.Once, "Rotate the secret", sure
 	f.Text = []string{"Requests are signed with both secrets for 24 hours, so that the receiver can change over."}
-	f.Fields = []deskField{{As: "box", Name: "leaked", Label: "It leaked: " + WebhookSecretEnded{Secrets: p.Secrets}.words().text[0], Takes: true}}
+	return f
+}
+
+// leaked ends the secret that a thief could sign with.
+func (p WebhookProps) leaked() deskForm {
+	f := p.deed("rotate-secret").costs(WebhookSecretEnded{Origin: p.Webhook.Origin, Secrets: p.Secrets})
+	f.Once, f.Hidden = p.Once, append(f.Hidden, Detail{Label: "leaked", Value: "true"})
 	return f
 }
 
@@ -342,7 +347,7 @@ func lastDeliveries(p WebhookProps) templ.Component {
 		var templ_7745c5c3_Var5 string
 		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(lastDeliveriesWords(len(p.Webhook.Recent)))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 242, Col: 51}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 247, Col: 51}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 		if templ_7745c5c3_Err != nil {
@@ -378,7 +383,7 @@ func lastDeliveries(p WebhookProps) templ.Component {
 			var templ_7745c5c3_Var8 string
 			templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(s.state)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 245, Col: 65}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 250, Col: 65}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
 			if templ_7745c5c3_Err != nil {
@@ -391,7 +396,7 @@ func lastDeliveries(p WebhookProps) templ.Component {
 			var templ_7745c5c3_Var9 string
 			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(strconv.Itoa(s.count))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 245, Col: 99}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 250, Col: 99}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 			if templ_7745c5c3_Err != nil {
@@ -476,6 +481,10 @@ func webhookDeeds(p WebhookProps) templ.Component {
 			}
 		}
 		templ_7745c5c3_Err = deed(p.Page, "Rotate the secret", p.newSecret()).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = deed(p.Page, "The secret leaked", p.leaked()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -77,10 +77,12 @@ var nobody = []string{"\x00"}
 
 // AuditFilter resolves names. An unknown name matches nothing.
 func (s *Server) AuditFilter(ctx context.Context, a AuditSearch) (f store.AuditFilter, err error) {
-	f.What, f.AccountID = store.Audited(a.What), a.Account
-	if a.What != "" && !slices.Contains(auditKinds, a.What) {
-		last := len(auditKinds) - 1
-		return f, web.InvalidParameter("what", "is not a kind of audit line: give %s or %s.", strings.Join(auditKinds[:last], ", "), auditKinds[last])
+	f.AccountID = a.Account
+	if a.What != "" {
+		f.Kinds = []store.Audited{store.Audited(a.What)}
+		if last := len(auditKinds) - 1; !slices.Contains(auditKinds, a.What) {
+			return f, web.InvalidParameter("what", "is not a kind of audit line: give %s or %s.", strings.Join(auditKinds[:last], ", "), auditKinds[last])
+		}
 	}
 	if f.UserIDs, err = s.auditUser(ctx, a.User); err != nil {
 		return f, err

@@ -28,7 +28,7 @@ func (s *Server) audit(v *visit) error {
 	}
 	get := func(name string) string { return strings.TrimSpace(p.Value(name)) }
 	a := admin.AuditSearch{What: get("what"), User: get("user"), Client: get("client"), Operator: get("operator"), Source: get("source"), From: get("from"), To: get("to"), After: get("after"), FromName: "from", ToName: "to"}
-	shown := views.AuditProps{URL: auditPath, What: a.What, User: a.User, Client: a.Client, Operator: a.Operator, Source: a.Source, From: a.From, To: a.To}
+	shown := views.AuditProps{URL: auditPath, What: a.What, User: a.User, Client: a.Client, Operator: a.Operator, Source: a.Source, From: shownTime(a.From), To: shownTime(a.To)}
 	list, err := v.auditList(a, deskPageSize)
 	status := http.StatusOK
 	var wrong *web.Problem
@@ -46,9 +46,16 @@ func (s *Server) audit(v *visit) error {
 
 // auditList reads a page of the search.
 func (v *visit) auditList(a admin.AuditSearch, limit int) (list views.AuditList, err error) {
-	f, err := v.s.admin.AuditFilter(v.ctx, a)
+	known := a
+	if a.What == views.FailedSignIns {
+		known.What = ""
+	}
+	f, err := v.s.admin.AuditFilter(v.ctx, known)
 	if err != nil {
 		return list, err
+	}
+	if a.What == views.FailedSignIns {
+		f.Kinds = []store.Audited{store.AuditLoginRefused, store.AuditThrottle}
 	}
 	var before record.Position
 	if a.After != "" {
@@ -148,6 +155,15 @@ func (n *auditNames) actor(a store.Actor) views.Named {
 		named.ID = cmp.Or(a.ClientName, a.ClientID)
 	}
 	return named
+}
+
+// shownTime is the time of a link, which may be Unix seconds, as people type it.
+func shownTime(text string) string {
+	at, _, ok := admin.PeopleTime(text, time.Time{})
+	if !ok || !web.IsDigits(text) {
+		return text
+	}
+	return at.UTC().Format(time.DateTime)
 }
 
 // auditAddress is the address of a search, with a cursor.

@@ -207,7 +207,7 @@ func (v *visit) showEvents(status int, e eventSearch, refused string, list views
 func (v *visit) searchForm(e eventSearch) (form views.EventSearch, err error) {
 	form = views.EventSearch{
 		URL: deskEventsPath, ClearURL: deskEventsPath + "?account=" + api.Escaped(e.account),
-		Type: e.value("type"), Resource: cmp.Or(e.customer.text, e.value("resource")), From: e.from, To: e.to, Ascending: e.single("order") == "asc",
+		Type: e.value("type"), Resource: cmp.Or(e.customer.text, e.value("resource")), From: shownTime(e.from), To: shownTime(e.to), Ascending: e.single("order") == "asc",
 	}
 	if !e.customer.findsNobody() {
 		form.JSONURL = e.rawAddress()

@@ -45,7 +45,7 @@ func (s *Server) overview(v *visit) error {
 	}
 	page := views.OverviewProps{
 		Ranges: rangeChoices(name, account), Plots: ShownPlots(plots, v.now), Earlier: ShownPlots(before, v.now), AllURL: "/desk?range=" + name,
-		RefusedURL: fmt.Sprintf("%s?what=%s&from=%d", auditPath, store.AuditLoginRefused, shown.From().Unix()),
+		RefusedURL: fmt.Sprintf("%s?what=%s&from=%d", auditPath, views.FailedSignIns, shown.From().Unix()),
 	}
 	if account != "" {
 		page.EventsURL = deskEventsPath + "?account=" + api.Escaped(account)

@@ -71,7 +71,7 @@ func priceOfClientDisable(v *posted) (cost, error) {
 		return cost{}, err
 	}
 	_, lost, err := v.accessOfClient(c)
-	return cost{views.ClientDisabled{Name: c.Name, Lost: lost}, below(clientsPath, c.ID)}, err
+	return cost{views.ClientDisabled{Name: c.Name, Secrets: c.Secrets(), Lost: lost}, below(clientsPath, c.ID)}, err
 }
 
 // priceOfRotation asks only if a secret stops working.

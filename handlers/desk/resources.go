@@ -54,7 +54,7 @@ func (s *Server) resources(v *visit) error {
 			return nil
 		}
 	}
-	shown := views.ResourcesProps{URL: resourcesPath, Kinds: kinds, Kind: kind, ID: id, ClearURL: kindAddress(account, kind)}
+	shown := views.ResourcesProps{URL: resourcesPath, Kinds: kinds, Kind: kind, ID: id, ClearURL: kindAddress(account, kind), SearchURL: deskEventsPath + "?account=" + api.Escaped(account) + "&resource=" + api.Escaped(id)}
 	if shown.Accounts, err = v.accountChoices(account); err != nil {
 		return err
 	}
