@@ -369,6 +369,26 @@ func TestARefusedResourceNamesItsMember(t *testing.T) {
 	}
 }
 
+// Promise (Platform §9): a dry run reports alike where an event stands again behind another line of its id
+func TestADryRunComparesWithTheFirstLineOfAnID(t *testing.T) {
+	t.Parallel()
+	event := func(createdAt int) string {
+		return fmt.Sprintf(`{"event":{"id":"po_1","type":"plan.updated","resource":"p","createdAt":%d,"eventData":{"object":{}}}}`, createdAt)
+	}
+	resource := func(price int) string {
+		return fmt.Sprintf(`{"resource":{"kind":"plan","id":"basic","object":{"price":%d}}}`, price)
+	}
+	first, second := event(1_600_000_000), event(1_600_000_900)
+	lines := []string{`{"account":{"account":"default"}}`, first, resource(1), `{"user":{"username":"odile"}}`, second, first, second, resource(2), resource(1)}
+	want := []string{"5:conflict:event.id", "7:conflict:event.id", "8:differs:object"}
+	for _, dry := range []bool{true, false} {
+		got := port(t, storetest.New(t).Store, store.ImportOptions{DryRun: dry, SkipErrors: true}, lines...)
+		if !slices.Equal(slices.Sorted(slices.Values(got.reports)), want) || got.Unchanged != 3 {
+			t.Errorf("dry %v: %q, want %q; %+v", dry, got.reports, want, got.ImportSummary)
+		}
+	}
+}
+
 // Promise (Platform §9): a line without an account belongs to default, which must exist or stand before it, in
 // a dry run too; names of lines that follow are unknown; a user_id has our form
 func TestLinesNameWhatStandsBeforeThem(t *testing.T) {

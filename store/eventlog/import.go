@@ -137,6 +137,7 @@ type importLine struct {
 	removes   bool
 	snapshot  []byte
 	resource  *ImportedResource // of a line that is no event
+	again     repeated          // in a dry run: an earlier line whose batch was rolled back
 }
 
 // NewImporter returns an Importer for the account; the first recorded event creates it

@@ -180,14 +180,16 @@ func (im *Importer) record(ctx context.Context, batches []*importBatch) (all set
 		return all
 	}
 	for i, b := range batches {
-		again := im.seen.addAll(im.account, b.lines, im.options.DryRun)
+		if im.options.DryRun {
+			im.seen.addAll(im.account, b.lines)
+		}
 		updates[i] = func(tx kv.Txn) (err error) {
 			each[i] = settled{}
 			if i > 0 && each[i-1].stopped {
 				each[i].stopped = true
 				return nil
 			}
-			changes[i], err = im.recordBatch(tx, i, b, again, &each[i])
+			changes[i], err = im.recordBatch(tx, i, b, &each[i])
 			if err != nil || im.options.DryRun {
 				return err
 			}
@@ -292,7 +294,7 @@ func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []
 
 // recordBatch records the lines of a batch, the nth of those that run together, within
 // tx and returns what that changes.
-func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, again []repeated, s *settled) (logChange, error) {
+func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, s *settled) (logChange, error) {
 	b.prefetchNames(tx, im.account)
 	w, err := im.log.newEventWriter(tx, im.account, &im.arena)
 	if err != nil {
@@ -305,9 +307,6 @@ func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, again []repeat
 		l := &b.lines[i]
 		fault, recorded, err := w.add(l)
 		differs := l.resource != nil && !recorded && !w.isSame
-		if recorded && im.options.DryRun {
-			fault, recorded, differs = again[i].fault, !again[i].unchanged, again[i].differs
-		}
 		switch {
 		case err != nil:
 			return logChange{}, err

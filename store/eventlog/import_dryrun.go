@@ -26,25 +26,20 @@ type repeated struct {
 	differs   bool // of a resource: in its object
 }
 
-// addAll remembers the lines of a batch and reports which repeat an earlier one.
-func (d *Seen) addAll(account string, batch []importLine, dry bool) []repeated {
-	if !dry {
-		return nil
-	}
+// addAll remembers the lines of a batch and notes which repeat an earlier one.
+func (d *Seen) addAll(account string, batch []importLine) {
 	if d.digests == nil {
 		d.digests = map[uint64]uint64{}
 	}
-	again := make([]repeated, len(batch))
 	for i := range batch {
 		switch l := &batch[i]; {
 		case l.refused != nil:
 		case l.resource != nil:
-			again[i] = d.addResource(account, l)
+			l.again = d.addResource(account, l)
 		case l.native || l.foreign != "":
-			again[i] = d.add(account, l)
+			l.again = d.add(account, l)
 		}
 	}
-	return again
 }
 
 func (d *Seen) addResource(account string, l *importLine) repeated {

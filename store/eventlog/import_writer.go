@@ -89,6 +89,10 @@ func (w *eventWriter) add(l *importLine) (fault *LineError, recorded bool, err e
 	known, err := w.isKnown(l)
 	switch {
 	case err != nil || known:
+	case l.again.fault != nil:
+		return l.again.fault, false, nil
+	case l.again.unchanged:
+		known, w.isSame = true, !l.again.differs
 	case l.resource != nil && l.resource.Silent:
 		w.setSilently(l)
 	default:
