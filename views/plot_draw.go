@@ -296,7 +296,7 @@ func (d *plotDrawing) describe(counts []float64, isLines bool) {
 	most := slices.Max(counts)
 	switch at := slices.Index(counts, most); {
 	case isLines:
-		d.Description = "The newest values are in the key."
+		d.Description = "Newest values in the key."
 	case most == 0:
 		d.Description = "None."
 	default:
