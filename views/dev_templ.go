@@ -560,8 +560,10 @@ func (r DevRequest) about() string {
 }
 
 // joined lists the texts that are not empty.
-func joined(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
+func joined(texts ...string) string { return joinedWith(", ", texts...) }
+
+func joinedWith(between string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), between)
 }
 
 // The times are the instance's, in UTC as its clock.

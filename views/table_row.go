@@ -33,6 +33,14 @@ func tableRow(p Page, t deskTable, row deskRow) templ.Component {
 	})
 }
 
+// docsRow is a row of the reference, drawn like tableRow.
+func docsRow(a templ.Attributes, head, words templ.Component) templ.Component {
+	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
+		return errors.Join(startTag(ctx, w, "<tr role=row", "", a), startTag(ctx, w, "<th role=rowheader", "", nil), head.Render(ctx, w),
+			startTag(ctx, w, "<td role=cell", "", nil), words.Render(ctx, w))
+	})
+}
+
 // startTag writes a tag, and a class that is ours.
 func startTag(ctx context.Context, w io.Writer, tag, class string, a templ.Attributes) error {
 	switch {

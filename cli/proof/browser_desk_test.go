@@ -93,7 +93,10 @@ func TestBrowserDesk(t *testing.T) {
 		}
 		tb.open(s.base + "/docs/events")
 		tb.see("tr[data-param]")
-		// Errors are folded, and what is folded is not printed.
+		if !ask(tb, chromedp.Evaluate[bool](`[...document.querySelectorAll("tr[data-status]")].every(e => e.checkVisibility({contentVisibilityAuto: true}) && e.offsetHeight > 0) &&
+			getComputedStyle(document.querySelector(".docs > .menu")).display == "none"`)) {
+			t.Error("what is folded on the screen, the statuses and errors, is not on paper, or the contents are")
+		}
 		if !ask(tb, chromedp.Evaluate[bool](`getComputedStyle(document.querySelector(".operation")).display == "block" &&
 			[...document.querySelectorAll("tr[data-param] th code")].every(e => e.getClientRects().length == 1)`)) {
 			t.Error("the reference has two columns on paper, or a parameter is broken into several lines")

@@ -159,7 +159,7 @@ func deskTailIsBounded(t *testing.T, s *server) {
 // curlSummary unfolds the request of an event, and copyCurl copies it.
 const (
 	curlSummary = "article .deed:last-of-type > summary"
-	copyCurl    = "pre[data-curl] + [data-copy]"
+	copyCurl    = ".code:has([data-curl]) > [data-copy]"
 )
 
 func deskCopies(t *testing.T, s *server) {
@@ -175,15 +175,15 @@ func deskCopies(t *testing.T, s *server) {
 	tb.do(chromedp.Evaluate[chromedp.Void](`{ const write = navigator.clipboard.writeText.bind(navigator.clipboard); navigator.clipboard.writeText = text => { window.copied = text; return write(text); } }
 		window.setTimeout = (reset, after) => { window.reset = reset; window.after = after; };`))
 	tb.click(copyCurl)
-	tb.until(`document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copied"`)
-	if !ask(tb, chromedp.Evaluate[bool](`after == 2000 && (reset(), document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copy")`)) {
+	tb.until(`document.querySelector("` + copyCurl + `").textContent == "Copied"`)
+	if !ask(tb, chromedp.Evaluate[bool](`after == 2000 && (reset(), document.querySelector("`+copyCurl+`").textContent == "Copy")`)) {
 		t.Error("the button does not go back to Copy after 2 s")
 	}
 	tb.scheme("light") // with reduced motion, where no timer runs
 	tb.click(copyCurl)
-	tb.until(`document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copied"`)
+	tb.until(`document.querySelector("` + copyCurl + `").textContent == "Copied"`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
-	tb.until(`document.querySelector("pre[data-curl] + [data-copy]").textContent == "Copy"`)
+	tb.until(`document.querySelector("` + copyCurl + `").textContent == "Copy"`)
 	if !ask(tb, chromedp.Evaluate[bool](`window.copied == document.querySelector("pre[data-curl]").textContent`)) {
 		t.Error("the button copied something other than the command before it")
 	}
