@@ -439,18 +439,23 @@ func (im *Importer) applyUser(tx kv.Txn, u *importedUser) (importOutcome, error)
 		return importOutcome{}, err
 	}
 	line := u.describe()
+	whole := line // as lines of a dry run are compared
+	if u.foreign.Wrapped && u.mustHash {
+		whole = slices.Clone(line)
+		whole[3].text, whole[3].isOpen = u.foreign.Shape(), false
+	}
 	found, err := readUserByName(tx, u.Canonical)
 	seen, isSeen := im.seen.find("user", u.Canonical)
 	switch {
 	case err == nil && (found.Account != u.Account || u.hasID && found.ID != u.ID),
-		isSeen && slices.ContainsFunc(line.differsFromSeen(seen), func(member string) bool { return member == "account" || member == "user_id" }):
+		isSeen && slices.ContainsFunc(whole.differsFromSeen(seen), func(member string) bool { return member == "account" || member == "user_id" }):
 		return importOutcome{}, conflict("user", "username", "give another name, or the account and the id of that user", "another user has this name, in another account or with another id")
 	case err == nil:
 		return im.foundUser(tx, u, line, found)
 	case !record.IsAbsent(err):
 		return importOutcome{}, err
 	case isSeen:
-		return im.wasSeen(line, seen)
+		return im.wasSeen(whole, seen)
 	}
 	_, err = tx.Get(record.UserKey(u.ID))
 	if _, isSeen := im.seen.find("user_id", u.Subject()); err == nil || isSeen {
@@ -462,7 +467,7 @@ func (im *Importer) applyUser(tx kv.Txn, u *importedUser) (importOutcome, error)
 	if u.mustHash && u.password == "" && !im.options.DryRun {
 		return importOutcome{}, conflict("user", "username", "import again", "the user was deleted in the meantime")
 	}
-	o := importOutcome{privileged: u.Operator, hash: u.hashKind, noPassword: u.hashKind == "", seen: []seenEntry{seenAs("user", u.Canonical, line)}}
+	o := importOutcome{privileged: u.Operator, hash: u.hashKind, noPassword: u.hashKind == "", seen: []seenEntry{seenAs("user", u.Canonical, whole)}}
 	if u.hasID {
 		o.seen = append(o.seen, seenAs("user_id", u.Subject(), nil))
 	}

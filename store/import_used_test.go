@@ -3,6 +3,7 @@ package store_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"testing"
 
 	"tollhouse/store"
@@ -104,7 +105,7 @@ func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 }
 
 // Promise (Platform §9): --update of a wrapped hash or a password that is the one of before changes
-// nothing, and a dry run says so; without it, another salt is reported as differing
+// nothing, and a dry run says so; without it, another salt is reported as differing, also of a line before
 func TestImportUpdatesNoPasswordThatIsTheSame(t *testing.T) {
 	t.Parallel()
 	f := storetest.New(t)
@@ -126,6 +127,14 @@ func TestImportUpdatesNoPasswordThatIsTheSame(t *testing.T) {
 			if got := fmt.Sprintf("%d updated, %d unchanged %v", p.Updated, p.Unchanged, p.reports); got != want {
 				t.Errorf("dry %v: %s, want %s", o.DryRun, got, want)
 			}
+		}
+	}
+	both := append(lines("the first phrase", "the second phrase", "salt"), lines("another phrase", "the second phrase", "pepper")...)
+	for _, dry := range []bool{true, false} {
+		other := storetest.New(t)
+		p := port(t, other.Store, store.ImportOptions{Allow: allow, DryRun: dry}, append([]string{`{"account":{"account":"default"}}`}, both...)...)
+		if want := []string{"4:differs:password_hash"}; !slices.Equal(p.reports, want) || p.Created.Users != 2 {
+			t.Errorf("dry %v, of one file: %q, want %q", dry, p.reports, want)
 		}
 	}
 	before := f.CountAll(t)

@@ -38,6 +38,11 @@ var importMutants = []mutant{
 		tests: []string{"TestImportUpdatesNobodyWhoWasUsed"},
 	},
 	{
+		name: "import_updates_a_public_client", breaks: "--update leaves a public client whose users were deleted",
+		under: "store", fn: "createFamily", old: "if !f.imported {", new: "if false {",
+		tests: []string{"TestImportUpdatesNobodyWhoWasUsed"},
+	},
+	{
 		name: "import_rehashes_the_same", breaks: "--update of the password of before changes nothing",
 		under: "store", fn: "foundUser", old: "isSame := u.isSame && u.stored == found.password", new: "isSame := false",
 		tests: []string{"TestImportUpdatesNoPasswordThatIsTheSame"},

@@ -115,6 +115,9 @@ func (f Foreign) MayBe(stored string) bool {
 	return err == nil && k.isWrapped && of.scheme == f.hash.scheme && of.cost == f.hash.cost && of.size == f.hash.size && bytes.Equal(of.salt, f.hash.salt)
 }
 
+// Shape is what [Foreign.MayBe] compares: the method, its parameters and the salt.
+func (f Foreign) Shape() string { return string(f.hash.costOf(true)) + "$" + string(f.hash.salt) }
+
 // Is reports whether a record's text is the hash wrapped. It takes a turn, unless [Foreign.MayBe]
 // says no. Errors: ErrBusy and ctx's.
 func (h *Hasher) Is(ctx context.Context, c Caller, stored string, f Foreign) (bool, error) {
