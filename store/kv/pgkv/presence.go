@@ -52,6 +52,19 @@ type PresenceOptions struct {
 	OnLook func(State)
 	// Unverified says that the database need not have advisory locks.
 	Unverified bool
+
+	patience int // multiplies the time limits of a stop
+}
+
+// Patient is [Options.Patient] for the time limits of a stop.
+func (o PresenceOptions) Patient(n int) PresenceOptions {
+	o.patience = n
+	return o
+}
+
+// stopWait is how long a statement of a server that stops may take.
+func (o PresenceOptions) stopWait() time.Duration {
+	return connectTimeout * time.Duration(max(o.patience, 1))
 }
 
 // Presence is a server's registration among the servers of one database. One connection holds a
@@ -265,7 +278,7 @@ func (p *Presence) stay(ctx context.Context) error {
 func (p *Presence) beatToTheEnd(ctx context.Context) error {
 	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(connectTimeout, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.o.stopWait(), cancel) })()
 	return p.beat(beating, p.session)
 }
 
@@ -290,7 +303,7 @@ func (p *Presence) Leave() {
 	if session == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), p.o.stopWait())
 	defer cancel()
 	_ = session.exec(ctx, "delete from tollhouse.server where id = $1", p.o.Server.ID)
 	_ = session.exec(ctx, "select pg_advisory_unlock_all()") // now; otherwise soon after the connection closes
