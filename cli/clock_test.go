@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,6 +43,14 @@ func TestFutureEvents(t *testing.T) {
 	})
 }
 
+// withoutStarts lets no test start a process until the function it returns is called. A new
+// process has a copy of every open file until it runs its program, and so keeps the lock of a
+// store that is closed here.
+func withoutStarts() (end func()) {
+	syscall.ForkLock.RLock()
+	return syscall.ForkLock.RUnlock
+}
+
 // dirFilled returns a data directory whose store was filled at a time.
 func dirFilled(t *testing.T, now func() time.Time, fill func(s *store.Store)) (dir string) {
 	t.Helper()
@@ -49,6 +58,7 @@ func dirFilled(t *testing.T, now func() time.Time, fill func(s *store.Store)) (d
 	must.Get(datadir.Prepare(dir, term.ExitConfig, quiet))(t)
 	path, _, err := datadir.CurrentStore(dir)
 	must.Do(t, err)
+	defer withoutStarts()()
 	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: path, Now: now, Log: slog.New(slog.DiscardHandler)}))(t)
 	fill(must.Get(store.Open(t.Context(), db, store.Options{
 		Now: now, Key: secret.NewKey(nil), Hasher: secret.NewHasher(), Lifetimes: store.DefaultLifetimes(), Log: slog.New(slog.DiscardHandler),

@@ -48,6 +48,7 @@ func TestStoreOfAnotherFormat(t *testing.T) {
 // setFormat has the store say that it has another format, which 1.12.0 reads.
 func setFormat(t *testing.T, dir string, format byte) {
 	t.Helper()
+	defer withoutStarts()()
 	db := must.Get(badgerkv.Open(badgerkv.Options{Dir: filepath.Join(dir, datadir.GenerationOne)}))(t)
 	err := db.Update(context.Background(), func(tx kv.Txn) error {
 		meta, err := tx.Get([]byte("mstore\x00"))
