@@ -30,6 +30,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	must.ManyAtATime(2) // they wait for servers, browsers and seconds to end
 	must.FilesInMemory()
 	code := m.Run()
 	chromium.close()

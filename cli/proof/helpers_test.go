@@ -28,6 +28,7 @@ type helper struct {
 // Promise (Testers, bad input): the guide has every member of seed lines and tokens; answers of the
 // controls end with a newline; helpers without a binary name TOLLHOUSE_BIN
 func TestPrintedHelpers(t *testing.T) {
+	t.Parallel()
 	must.SkipInShort(t)
 	t.Run("go", func(t *testing.T) {
 		t.Parallel()

@@ -417,6 +417,7 @@ func TestMemoryOfImport(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()
 	dir := t.TempDir()
+	generated := map[int][]byte{}
 	for name, c := range map[string]struct {
 		events int
 		args   []string
@@ -429,7 +430,10 @@ func TestMemoryOfImport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(dir, name)
-			events := command(t, "", "event", "generate", "--events", fmt.Sprint(c.events))
+			if generated[c.events] == nil {
+				generated[c.events] = command(t, "", "event", "generate", "--events", fmt.Sprint(c.events))
+			}
+			events := generated[c.events]
 			if c.args[0] == "import" {
 				events = asMovingLines(events)
 			}

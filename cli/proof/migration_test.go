@@ -62,6 +62,7 @@ const migratedPassword = "correct horse battery" // everybody's
 // Promise (Platform §14): for each of the five systems what its script writes is imported, people
 // sign in with their old passwords, an old token is refreshed where tokens move, and history is listed
 func TestMovingIn(t *testing.T) {
+	t.Parallel()
 	must.SkipInShort(t)
 	for _, m := range migrations() {
 		t.Run(m.name, func(t *testing.T) {
