@@ -255,6 +255,35 @@ func TestDeskNeverDoes(t *testing.T) {
 	}
 }
 
+// TestDeskSaysWhoHasNoPassword: a new user cannot sign in before the code was redeemed.
+//
+// Promise (Browsers): a user who has set no password yet is not shown as ready to sign in
+func TestDeskSaysWhoHasNoPassword(t *testing.T) {
+	h, b := deskHouse(t)
+	a := b.sent(t, "/desk/new-user", "create-user", "username", "nora")
+	wantStatus(t, a, http.StatusOK)
+	if text := words(t, a); !strings.Contains(text, "Give both to nora, who enters this user name and the code there.") {
+		t.Errorf("the answer says %s", text)
+	}
+	for page, want := range map[string]string{"/desk/users": "nora " + h.account + " User never in a browser No password yet", "/desk/users/" + idOfUser(t, b, "nora"): "nora No password yet"} {
+		if text := words(t, b.get(t, page)); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q: %s", page, want, text)
+		}
+	}
+}
+
+// idOfUser finds a user in the list of users.
+func idOfUser(t *testing.T, b *browser, name string) string {
+	t.Helper()
+	for n := range parsePage(t, b.get(t, "/desk/users")).Descendants() {
+		if id := attribute(n, "data-user"); id != "" && strings.HasPrefix(textOf(n), name) {
+			return id
+		}
+	}
+	t.Fatalf("the list lacks %s", name)
+	return ""
+}
+
 // TestDeskCommandsNameTheStore: they are pasted on the machine, in any directory.
 func TestDeskCommandsNameTheStore(t *testing.T) {
 	h, b := deskHouse(t, func(c *handlers.Config) {

@@ -44,7 +44,7 @@ func deskScreens() map[string]templ.Component {
 	form := views.ClientForm{Name: name, RedirectURIs: []string{name}, Grants: []string{"password"}, Scopes: []string{"events:read"}, AllGrants: []string{"password", "refresh_token"}, AllScopes: []string{"events:read", "events:write"}, Account: name}
 	refused := form
 	refused.Refusal = views.Refusal{"name": name}
-	user := views.ListedUser{ID: "usr_1", Username: name, URL: "/desk/users/usr_1", Account: name, Operator: true, SignedIn: when}
+	user := views.ListedUser{ID: "usr_1", Username: name, URL: "/desk/users/usr_1", Account: name, Operator: true, SignedIn: when, HasPassword: true}
 	access := views.AccessList{Older: "/desk/access?after=1", Rows: []views.ListedAccess{
 		{ID: "fam_1", Client: name, ClientURL: "/desk/clients/demo", Username: name, UserURL: "/desk/users/usr_1", Scopes: []string{"events:read"}, Since: when, Families: 2, FamiliesURL: "/desk/access?client=demo", RevokeURL: "/desk/families/fam_1/revoke"},
 		{ID: "fam_2", Client: name, ClientURL: "/desk/clients/demo", Account: name, Since: when, Used: when, Families: 1, RevokeURL: "/desk/families/fam_2/revoke"},

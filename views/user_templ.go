@@ -119,14 +119,14 @@ func NewUser(p NewUserProps) templ.Component {
 }
 
 func (p UserProps) heading() heading {
-	return heading{name: "user", title: p.User.Username, crumb: Link{Label: "Users", Href: "/desk/users"}, badge: stateBadge(p.User.Disabled)}
+	return heading{name: "user", title: p.User.Username, crumb: Link{Label: "Users", Href: "/desk/users"}, badge: p.User.state()}
 }
 
 func (p UserProps) facts() []deskFact {
 	u := p.User
 	facts := []deskFact{
 		{Label: "User ID", deskCell: deskCell{Text: u.ID}, Copy: true}, {Label: "Account", deskCell: deskCell{Text: u.Account, Href: p.AccountURL}},
-		{Label: "Role", deskCell: u.role()}, {Label: "Created", deskCell: deskCell{When: p.Created}}, {Label: "Last sign-in", deskCell: whenOr(u.SignedIn, "never")},
+		{Label: "Role", deskCell: u.role()}, {Label: "Created", deskCell: deskCell{When: p.Created}}, {Label: "Last sign-in", deskCell: whenOr(u.SignedIn, "never in a browser")},
 	}
 	if !p.CodeEnds.isNever() {
 		facts = append(facts, deskFact{Label: "Code expires", deskCell: deskCell{When: p.CodeEnds.as(ending)}})

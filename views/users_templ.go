@@ -25,6 +25,15 @@ type ListedUser struct {
 	Operator     bool
 	SignedIn     Moment // last
 	Disabled     bool
+	HasPassword  bool
+}
+
+// state is that of a user who can sign in, or why not.
+func (u ListedUser) state() badge {
+	if !u.Disabled && !u.HasPassword {
+		return badge{State: stateWarning, Text: "No password yet"}
+	}
+	return stateBadge(u.Disabled)
 }
 
 func roleOf(operator bool) string {
@@ -48,7 +57,7 @@ func (p UsersProps) table() deskTable {
 		Empty: blank{Title: "No users yet", Text: "Nobody can sign in before there is one."}}
 	for _, u := range p.Users {
 		t.Rows = append(t.Rows, deskRow{Hook: "user", ID: u.ID, Cells: []deskCell{
-			{Text: u.Username, Href: u.URL}, {Text: u.Account}, u.role(), whenOr(u.SignedIn, "never"), stateCell(u.Disabled),
+			{Text: u.Username, Href: u.URL}, {Text: u.Account}, u.role(), whenOr(u.SignedIn, "never in a browser"), {Text: u.state().Text, State: u.state().State},
 		}})
 	}
 	return t

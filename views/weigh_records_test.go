@@ -23,7 +23,7 @@ func fullRecords() map[string]templ.Component {
 		ID: clientID, Name: "Larkspur Bookkeeping", URL: "/desk/clients/" + clientID, Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"events:read", "resources:read"},
 		Used: golden,
 	}
-	user := views.ListedUser{ID: userID, Username: "harriet.voss", URL: "/desk/users/" + userID, Account: "Larkspur Tea Room", Operator: true, SignedIn: golden}
+	user := views.ListedUser{ID: userID, Username: "harriet.voss", URL: "/desk/users/" + userID, Account: "Larkspur Tea Room", Operator: true, SignedIn: golden, HasPassword: true}
 	account := views.ListedAccount{ID: "acct_3vv2n7qk4m5h", Name: "Larkspur Tea Room", URL: "/desk/events?account=acct_3vv2n7qk4m5h", Created: golden}
 	hook := views.ListedWebhook{
 		ID: hookID, Description: "Ledger of the tea room", URL: "/desk/webhooks/" + hookID, Origin: "https://ledger.larkspurtea.example", Account: "acct_3vv2n7qk4m5h",

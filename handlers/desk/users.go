@@ -47,7 +47,7 @@ func (s *Server) users(v *visit) error {
 func (v *visit) listedUser(u store.User, signedIn time.Time) views.ListedUser {
 	return views.ListedUser{
 		ID: u.Subject(), Username: u.Username, URL: usersPath + "/" + u.Subject(), Account: u.Account, Operator: u.Operator,
-		SignedIn: v.momentOrNever(signedIn), Disabled: !u.DisabledAt.IsZero(),
+		SignedIn: v.momentOrNever(signedIn), Disabled: !u.DisabledAt.IsZero(), HasPassword: u.HasPassword(),
 	}
 }
 
