@@ -462,7 +462,7 @@ func TestDeskLastUses(t *testing.T) {
 		t.Fatalf("%s has no row %s", page, row)
 		return ""
 	}
-	if got := cell("/desk/users", h.user.Subject(), 3); got != "never" {
+	if got := cell("/desk/users", h.user.Subject(), 3); got != "never in a browser" {
 		t.Errorf("before a sign-in: %q", got)
 	}
 	if got := cell("/desk/clients", h.client.ID, 5); got != "never" {
