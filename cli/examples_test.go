@@ -81,7 +81,7 @@ func splitAsShell(line string) []string {
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
-	for _, dir := range []string{"manage", "script"} {
+	for _, dir := range []string{"manage", "manage/long", "script"} {
 		files, err := filepath.Glob(filepath.Join("testdata", dir, "*.txt"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no transcripts in %s: %v", dir, err)
