@@ -31,9 +31,9 @@ func TestCommandsForNamesThatLookLikeFlags(t *testing.T) {
 		if text := words(t, b.get(t, "/desk/clients/"+c.ID)); !strings.Contains(text, "tollhouse client delete "+want) {
 			t.Errorf("the page of client %q lacks the command with %s: %s", id, want, text)
 		}
-		update := "tollhouse client update " + want + " --add-redirect-uri 'https://b.example/'"
+		update := "tollhouse client update " + want + ` \ --add-redirect-uri 'https://b.example/'`
 		if id[0] == '-' {
-			update = "tollhouse client update --add-redirect-uri 'https://b.example/' " + want
+			update = `tollhouse client update \ --add-redirect-uri 'https://b.example/' ` + want
 		}
 		if text := words(t, h.get(t, h.authURL("client_id", id, "redirect_uri", "https://b.example/"))); !strings.Contains(text, update) {
 			t.Errorf("the error page of client %q lacks %s: %s", id, update, text)

@@ -81,7 +81,7 @@ func TestPageAboutTheRedirectURI(t *testing.T) {
 					t.Errorf("the page says %q, want %q in it", text, want)
 				}
 			}
-			command := "tollhouse client update " + h.client.ID + " --add-redirect-uri '" + sent + "'"
+			command := "tollhouse client update " + h.client.ID + ` \ --add-redirect-uri '` + sent + "'"
 			if shown := strings.Contains(text, command); shown != (name == "in_dev") {
 				t.Errorf("the page says %q, want the command in it: %t", text, name == "in_dev")
 			}
