@@ -390,7 +390,8 @@ func TestHomepage(t *testing.T) {
 	}
 }
 
-// Promise (Releases): the workflows call .ci/run and .ci/release in the image of go.mod's Go
+// Promise (Releases): the workflows call .ci/run and .ci/release in the image of go.mod's Go, as
+// root in a clone of another user, which git is told to accept
 func TestWorkflows(t *testing.T) {
 	r := &release{source: filepath.Join("..", ".."), project: project}
 	if err := r.readModule(); err != nil {
@@ -398,6 +399,7 @@ func TestWorkflows(t *testing.T) {
 	}
 	for name, command := range map[string]string{"check.yml": "- run: .ci/run\n", "release.yml": `- run: .ci/release "${GITHUB_REF_NAME#v}"` + "\n"} {
 		text := string(read(t, r.source, ".github", "workflows", name))
+		command = `- run: git config --global --add safe.directory "$GITHUB_WORKSPACE"` + "\n      " + command
 		image := "container: golang:" + strings.TrimPrefix(r.toolchain, "go") + "-bookworm\n"
 		if !strings.Contains(text, command) || !strings.Contains(text, image) || !strings.Contains(text, "permissions:\n  contents: read\n") {
 			t.Errorf("%s lacks %q, %q or its permissions", name, command, image)
