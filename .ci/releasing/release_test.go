@@ -348,6 +348,15 @@ func TestRefusals(t *testing.T) {
 	}
 	write("more", "")
 	refused("commit or remove these changes first:\n?? more", clone, "1.2.3")
+	excluded := filepath.Join(t.TempDir(), "excluded")
+	if err := os.WriteFile(excluded, []byte("more\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, hides := range [][2]string{{"status.showUntrackedFiles", "no"}, {"core.excludesFile", excluded}} {
+		git(t, clone, "config", hides[0], hides[1])
+		refused("commit or remove these changes first:\n?? more", clone, "1.2.3")
+		git(t, clone, "config", "--unset", hides[0])
+	}
 	git(t, clone, "add", ".")
 	refused("commit or remove these changes first:\nA  more", clone, "1.2.3")
 	git(t, clone, "commit", "--quiet", "-m", "two")

@@ -47,7 +47,8 @@ func newRelease(ctx context.Context, project settings, source, version string) (
 	if r.commit, err = r.git(ctx, "rev-parse", "--verify", "HEAD^{commit}"); err != nil {
 		return nil, err
 	}
-	changes, err := r.git(ctx, "status", "--porcelain")
+	// What this user has set hides no file: the compiler takes files that git ignores.
+	changes, err := r.git(ctx, "-c", "core.excludesFile=", "status", "--porcelain", "--untracked-files=normal")
 	if err != nil {
 		return nil, err
 	}
