@@ -775,6 +775,9 @@ func TestDeskOverviewLeadsToFailedSignIns(t *testing.T) {
 		}
 		refused++
 	}
+	for range 40 {
+		h.token(t, with(h.passwordForm(), "client_secret", "not the secret"))
+	}
 	link := failedSignIns.FindStringSubmatch(b.get(t, "/desk").body)
 	if link == nil || refused == 0 || throttled == 0 {
 		t.Fatalf("link = %q after %d refused and %d throttled", link, refused, throttled)
@@ -786,6 +789,12 @@ func TestDeskOverviewLeadsToFailedSignIns(t *testing.T) {
 		if attribute(n, "data-col") == "what" {
 			what[strings.Fields(textOf(n))[0]]++
 		}
+	}
+	if throttledClients := b.get(t, "/desk/audit?what=throttle").body; !strings.Contains(throttledClients, web.ClientRefused) {
+		t.Error("no client was throttled")
+	}
+	if strings.Contains(page.body, web.ClientRefused) {
+		t.Error("the list of failed sign-ins has clients, which sign nobody in")
 	}
 	if len(what) != 2 || what["Sign-in"] == 0 || what["Throttled"] == 0 {
 		t.Errorf("the list has %v", what)

@@ -15,6 +15,7 @@ import (
 type AuditFilter struct {
 	Kinds       []Audited // if any: the others are left out
 	But         []Audited // kinds that are left out
+	ButReason   string    // if any: lines with this reason are left out
 	UserIDs     []string
 	ClientIDs   []string // which it is about, or which did it
 	AccountID   string
@@ -25,7 +26,7 @@ type AuditFilter struct {
 
 // Matches reports whether a line is selected.
 func (f AuditFilter) Matches(l AuditLine) bool {
-	if slices.Contains(f.But, l.What) {
+	if slices.Contains(f.But, l.What) || f.ButReason != "" && l.Reason == f.ButReason {
 		return false
 	}
 	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, l.What) || f.AccountID != "" && l.AccountID != f.AccountID {

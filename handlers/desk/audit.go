@@ -55,7 +55,7 @@ func (v *visit) auditList(a admin.AuditSearch, limit int) (list views.AuditList,
 		return list, err
 	}
 	if a.What == views.FailedSignIns {
-		f.Kinds = []store.Audited{store.AuditLoginRefused, store.AuditThrottle}
+		f.Kinds, f.ButReason = []store.Audited{store.AuditLoginRefused, store.AuditThrottle}, web.ClientRefused // of clients, which are throttled too
 	}
 	var before record.Position
 	if a.After != "" {
