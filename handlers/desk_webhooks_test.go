@@ -237,6 +237,26 @@ func TestDeskWebhooks(t *testing.T) {
 			t.Error("the page shows a secret")
 		}
 	})
+	t.Run("the_words_count_the_secrets", func(t *testing.T) {
+		for _, want := range [][2]string{
+			{"signed with both secrets for 24 hours", "Both are valid for 24 hours."},
+			{"signed with all 3 secrets, so that the receiver can change over. The older ones end within 24 hours.", "All 3 are valid, and the older ones end within 24 hours."},
+		} {
+			if text := words(t, b.get(t, page)); !strings.Contains(text, want[0]) {
+				t.Errorf("with %d secrets the page lacks %q: %s", len(now().Secrets), want[0], text)
+			}
+			if text := words(t, b.sent(t, page, "rotate-secret")); !strings.Contains(text, want[1]) {
+				t.Errorf("with %d secrets the answer lacks %q: %s", len(now().Secrets), want[1], text)
+			}
+		}
+		full := b.get(t, page)
+		if text := words(t, full); !strings.Contains(text, "The endpoint has 3 secrets, which is the limit.") || strings.Count(full.body, `data-do="rotate-secret"`) != 1 {
+			t.Errorf("with 3 secrets the page offers another: %s", text)
+		}
+		if text := words(t, b.sent(t, page, "rotate-secret")); !strings.Contains(text, "The old one is revoked.") || len(now().Secrets) != 1 {
+			t.Errorf("after a leak %d secrets sign: %s", len(now().Secrets), text)
+		}
+	})
 	t.Run("an_endpoint_is_made_and_its_secret_shown_once", func(t *testing.T) {
 		const form = "/desk/new-webhook"
 		for _, c := range []struct{ field, value, want string }{
@@ -286,8 +306,8 @@ func TestDeskWebhooks(t *testing.T) {
 				t.Errorf("a line has the path or the secret: %s", l.Reason)
 			}
 		}
-		if lines != 12 {
-			t.Errorf("%d lines name the operator, want 12", lines)
+		if lines != 15 {
+			t.Errorf("%d lines name the operator, want 15", lines)
 		}
 	})
 	t.Run("an_unknown_endpoint_is_not_found", func(t *testing.T) {

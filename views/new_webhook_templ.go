@@ -7,7 +7,10 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // NewWebhookProps describes the form that creates an endpoint, as it was typed.
 type NewWebhookProps struct {
@@ -28,6 +31,7 @@ type WebhookSecretProps struct {
 	Secret        string
 	New           bool // the endpoint is new too
 	Revoked       bool // the old secret has ended
+	Secrets       int  // that sign now
 }
 
 func (p NewWebhookProps) heading() heading {
@@ -117,6 +121,8 @@ func (p WebhookSecretProps) heading() heading {
 		h.notice = "The endpoint was created."
 	case p.Revoked:
 		h.notice = "The endpoint has a new secret. The old one is revoked."
+	case p.Secrets > 2:
+		h.notice = fmt.Sprintf("The endpoint has a new secret. All %d are valid, and the older ones end within 24 hours.", p.Secrets)
 	default:
 		h.notice = "The endpoint has a new secret. Both are valid for 24 hours."
 	}

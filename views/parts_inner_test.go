@@ -99,3 +99,20 @@ func TestFiltersOpenWhereSomethingIsSet(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsOfNothingAndOfOne: a price of nothing does not count to zero, and one event that waits
+// is not several.
+func TestWordsOfNothingAndOfOne(t *testing.T) {
+	t.Parallel()
+	leaked := strings.Join(ClientSecretRotated{Name: "Larkspur", Secrets: 1, Revoked: true}.words().text, " ")
+	if want := "The current secret stops working now. No authorization is live now."; leaked != want {
+		t.Errorf("a leak without tokens costs %q, want %q", leaked, want)
+	}
+	for events, want := range map[int]string{1: "One event blocks the endpoint.", 2: "One event blocks another.", 3: "One event blocks 2 others."} {
+		p := WebhookProps{Blocked: &Blocked{}}
+		p.Webhook.Waiting.Events = events
+		if got := p.blocking().What; got != want {
+			t.Errorf("with %d events: %q, want %q", events, got, want)
+		}
+	}
+}

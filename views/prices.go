@@ -35,13 +35,16 @@ func (l Lost) authorizations() string {
 }
 
 func (l Lost) text() []string {
+	if l == (Lost{}) {
+		return []string{"No authorization is live now."}
+	}
 	return append([]string{"Revoked immediately: " + l.authorizations() + "."}, l.webhooks()...)
 }
 
 // textThen is the text between what happens besides and what is lost for good, if anything is.
 func (l Lost) textThen(besides, forGood string) []string {
 	if l == (Lost{}) {
-		return []string{besides + " No authorization is live now."}
+		return []string{besides + " " + l.text()[0]}
 	}
 	return append(append([]string{besides}, l.text()...), forGood)
 }

@@ -118,7 +118,7 @@ func (v *visit) showWebhookPage(e webhook.Endpoint, test *views.SentTest) error 
 	}
 	p := views.WebhookProps{
 		Webhook: listed, Address: e.URL, Types: e.Types, Strict: e.Order == webhook.Strict, Created: v.momentOrNever(e.CreatedAt), Tried: v.momentOrNever(e.Last.At),
-		DeliveredTo: v.momentOrNever(e.Cursor.Time()), LastError: e.Last.Error, Enabled: e.Enabled(), Reserved: e.Disabled.By == webhook.ByOperator, Secrets: len(e.Secrets), Once: onceField(),
+		DeliveredTo: v.momentOrNever(e.Cursor.Time()), LastError: e.Last.Error, Enabled: e.Enabled(), Reserved: e.Disabled.By == webhook.ByOperator, Secrets: len(e.Secrets), SecretsFull: len(e.Secrets) >= webhook.SecretsMax, Once: onceField(),
 		DeleteCommand: v.s.oauth.Command("tollhouse webhook delete " + web.ShellOperand(e.ID)), Test: test,
 	}
 	if b := e.Head; b != nil {
@@ -272,6 +272,7 @@ func (s *Server) rotateWebhook(v *posted) error {
 // showWebhookSecret shows a secret, once.
 func (v *posted) showWebhookSecret(e webhook.Endpoint, sec secret.Token, p views.WebhookSecretProps) onceDone {
 	p.Frame, p.ID, p.URL, p.Secret = v.frame(), e.ID, below(deskWebhooksPath, e.ID), sec.Reveal()
+	p.Secrets = len(e.Secrets)
 	p.Name = cmp.Or(e.Description, target.Origin(e.URL))
 	v.draw(http.StatusOK, views.WebhookSecret(p))
 	return onceDone{views.MadeWebhookSecret, p.URL}
