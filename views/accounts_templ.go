@@ -24,7 +24,7 @@ type ListedAccount struct {
 }
 
 func (p AccountsProps) table() deskTable {
-	t := deskTable{Label: "Accounts", List: "accounts", Columns: columns("Account", "Name", "Created", "State"), Older: p.Older, Next: "Next",
+	t := deskTable{Label: "Accounts", List: "accounts", Columns: []column{{Label: "Account"}, {Label: "Name", Class: "free"}, {Label: "Created"}, {Label: "State"}}, Older: p.Older, Next: "Next",
 		Text:  "An account owns resources and events. While it is disabled, its users cannot sign in, its tokens are refused and its webhooks stop.",
 		Empty: blank{Text: "No accounts yet."}}
 	for _, a := range p.Accounts {

@@ -97,14 +97,14 @@ func (b Backup) found() deskCell {
 
 func (p BackupsProps) table() deskTable {
 	t := deskTable{Label: "Backups", List: "backups", Do: "verify", Token: p.FormToken,
-		Columns: []column{{Label: "Made", Head: true}, {Label: "File"}, {Label: "Size", Class: "number"}, {Label: "Checked"}, {Class: "act"}},
+		Columns: []column{{Label: "Made", Head: true}, {Label: "File", Class: "free"}, {Label: "Size", Class: "number"}, {Label: "Checked", Class: "free"}, {Class: "act"}},
 		Empty:   blank{Title: "No backups yet", Text: "The first is made on schedule, or with the button."}}
 	if p.Unreadable { // the finding says why
 		t.Empty = blank{Text: "The backups cannot be listed."}
 	}
 	for _, b := range p.Backups {
 		t.Rows = append(t.Rows, deskRow{Hook: "backup", ID: b.Name, Cells: []deskCell{
-			{When: b.Made.as(clock)}, {Text: b.Name, Code: true}, {Text: size(float64(b.Bytes))}, b.found(),
+			{When: b.Made.as(clock)}, {Drawn: setTo(b.Name)}, {Text: size(float64(b.Bytes))}, b.found(),
 			{Act: &deskAct{Action: b.VerifyURL, Label: "Check", Of: " " + b.Name}},
 		}})
 	}

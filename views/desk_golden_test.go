@@ -54,7 +54,7 @@ func deskScreens() map[string]templ.Component {
 		{ID: "aud_2", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, AtDesk: true},
 		{ID: "aud_3", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "back-office", Name: name, URL: "/desk/clients/back-office"}},
 	}}
-	browser := views.Browser{ID: "ses_1", Name: name, Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
+	browser := views.Browser{ID: "ses_1", Name: "Firefox on Linux", Username: name, UserURL: "/desk/users/usr_1", Here: true, Since: when, Seen: when, Ends: soon, RevokeURL: "/desk/sessions/ses_1/revoke"}
 	event := views.ListedEvent{ID: "evt_1", Type: name, Source: name, URL: "/desk/events/evt_1", Resource: name, ResourceURL: "/desk/events?resource=1", At: when, Current: true, Changed: []string{name, "a", "b", "c", "d"}}
 	events := views.EventList{Events: []views.ListedEvent{event}, Newer: "/desk/events?before=1", Older: "/desk/events?after=1", Tail: "/desk/event-tail?after=1", TailRow: "/desk/events/EVENT", TailResource: "/desk/events?resource=RESOURCE"}
 	search := views.EventSearch{
@@ -77,6 +77,7 @@ func deskScreens() map[string]templ.Component {
 			Busiest: []views.BusyAccount{{Name: name, URL: "/desk", Events: 3}, {Name: name, URL: "/desk", Events: 1}},
 		}),
 		"events":      views.Events(views.EventsProps{Frame: frame, Search: search, Curl: name, List: events}),
+		"customers":   views.Events(views.EventsProps{Frame: frame, Search: search, Customers: &views.FoundCustomers{Text: name, Customers: []views.FoundCustomer{{ID: name, Name: name, Email: name, URL: "/desk/events?resource=1"}}}, List: events}),
 		"events-none": views.Events(views.EventsProps{Frame: frame, List: views.EventList{Newest: when, Unseen: []views.UnseenType{{Type: name, Nearest: name}}, ClearURL: "/desk/events"}}),
 		"event": views.Event(views.EventProps{
 			Frame: frame, Search: search, AllURL: "/desk/events", List: events, Event: event, Members: []views.Detail{{Label: "owner", Value: name}, {Label: name, Value: name}}, Compared: true, Snapshot: name + "\n" + name, MemberCount: 1,
@@ -109,7 +110,7 @@ func deskScreens() map[string]templ.Component {
 			Backups: []views.Backup{{Name: name, Dir: name, Bytes: 3 << 20, Made: when, Problem: name, VerifyURL: "/desk/backups/x/verify"}, {Name: name, Made: when, Checked: when, VerifyURL: "/desk/backups/y/verify"}},
 		}),
 		"health":   views.Health(views.HealthProps{Frame: found, Search: &views.DamageSearch{Ended: when, Seconds: 1.5, Damage: name, CheckURL: "/desk/health/check", Command: name}}),
-		"settings": views.Settings(views.SettingsProps{Frame: frame, Settings: []views.Setting{{Name: name, Value: name, From: name, Variable: name}}}),
+		"settings": views.Settings(views.SettingsProps{Frame: frame, Settings: []views.Setting{{Name: name, Value: name, From: "flag", Variable: "TOLLHOUSE_WEBHOOK_ALLOW"}}}),
 		"confirm":  views.Confirm(views.ConfirmProps{Frame: frame, Route: "/desk/clients/:id", Action: "/desk/clients/demo", Password: true, Within: 15 * time.Minute, Fields: []views.Detail{{Label: "name", Value: name}}}),
 		"sure": views.Confirm(views.ConfirmProps{
 			Frame: frame, Route: "/desk/clients/:id/disable", Action: "/desk/clients/demo/disable", Fields: []views.Detail{{Label: "sure", Value: "true"}},

@@ -37,7 +37,7 @@ type FoundCustomer struct {
 }
 
 func (f FoundCustomers) table() deskTable {
-	t := deskTable{List: "customers", Heading: "Customers", Columns: columns("Name", "E-mail", "Customer ID"), Older: f.FurtherURL, Next: "Search further",
+	t := deskTable{List: "customers", Heading: "Customers", Columns: []column{{Label: "Name"}, {Label: "E-mail", Class: "free"}, {Label: "Customer ID", Class: "cut"}}, Older: f.FurtherURL, Next: "Search further",
 		Empty: blank{Title: "No customer found", Text: "No customer has this name or e-mail address."}}
 	if f.FurtherURL != "" {
 		t.Text = "One search reads up to " + grouped(float64(f.ReadMax)) + " customers and lists 20 of them. There are more."
@@ -138,7 +138,7 @@ func EventColour(typ string) int {
 
 func (l EventList) table() deskTable {
 	t := deskTable{List: "events", Label: "Events", Newer: l.Newer, Older: l.Older, Tail: l.Tail,
-		Columns: []column{{Label: "When", Class: "when"}, {Label: "Event", Head: true}, {Label: "Resource", Class: "cut"}, {Label: "Changed"}, {Label: "Source", Class: "cut"}},
+		Columns: []column{{Label: "When", Class: "when"}, {Label: "Event", Head: true}, {Label: "Resource", Class: "cut"}, {Label: "Changed", Class: "free"}, {Label: "Source", Class: "cut"}},
 		Empty:   l.none()}
 	if l.Tail != "" {
 		t.TailRow = &deskRow{New: true, Cells: []deskCell{

@@ -40,7 +40,7 @@ func (p HealthProps) summary() string {
 }
 
 func (p HealthProps) findings() deskTable {
-	t := deskTable{Label: "Checks", List: "findings", Columns: []column{{Label: "State"}, {Label: "Check", Head: true}, {Label: "Result"}, {Label: "Page"}},
+	t := deskTable{Label: "Checks", List: "findings", Columns: []column{{Label: "State"}, {Label: "Check", Head: true}, {Label: "Result", Class: "free"}, {Label: "Page"}},
 		Empty: blank{Text: "No check runs in this process."}}
 	for _, f := range p.Findings {
 		page := deskCell{}

@@ -140,3 +140,36 @@ func startBrowser(t *testing.T) context.Context {
 	must.Do(t, chromedp.Do(ctx))
 	return ctx
 }
+
+// TestDeskLayout lays every page of the desk out in Chromium, with every name hostile.
+//
+// Promise (Browsers): no name, however long, makes a page of the desk scroll sideways
+func TestDeskLayout(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	dir := t.TempDir()
+	style, _, _ := static.Open(static.Path("style.css"))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "style.css"), style, 0o600))
+	for screen, c := range deskScreens() {
+		t.Run(screen, func(t *testing.T) {
+			path := filepath.Join(dir, screen+".html")
+			page := strings.Replace(render(t, c), static.Path("style.css"), "style.css", 1)
+			must.Do(t, os.WriteFile(path, []byte(strings.Replace(page, "/style.css", "style.css", 1)), 0o600))
+			must.Do(t, chromedp.Do(browser, chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String())))
+			for _, width := range []int64{320, 768, 1024, 1280} {
+				var got measures
+				err := chromedp.Do(browser, chromedp.EmulateViewport(width, 900))
+				if err == nil {
+					got, err = chromedp.Run(browser, chromedp.Evaluate[measures](measured))
+				}
+				must.Do(t, err)
+				if !got.Styled {
+					t.Fatal("the style sheet did not load")
+				}
+				if got.Over > 0 {
+					t.Errorf("%d px: page scrolls sideways by %v px", width, got.Over)
+				}
+			}
+		})
+	}
+}

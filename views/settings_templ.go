@@ -25,7 +25,7 @@ const fromDefault = "default"
 
 // table lists what was set, or the others.
 func (p SettingsProps) table(heading string, isSet bool) deskTable {
-	t := deskTable{Heading: heading, List: "settings", Columns: columns("Setting", "Value", "From", "Variable")}
+	t := deskTable{Heading: heading, List: "settings", Columns: []column{{Label: "Setting"}, {Label: "Value", Class: "free"}, {Label: "From"}, {Label: "Variable"}}}
 	for _, s := range p.Settings {
 		if isSet == (s.From != fromDefault) {
 			t.Rows = append(t.Rows, deskRow{Hook: "setting", ID: s.Name, Cells: []deskCell{
@@ -36,7 +36,7 @@ func (p SettingsProps) table(heading string, isSet bool) deskTable {
 	return t
 }
 
-// setTo is a value, which is never cut.
+// setTo is a value or the name of a file, which is never cut.
 func setTo(value string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

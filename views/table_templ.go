@@ -37,7 +37,7 @@ type deskTable struct {
 // A column heads the cells of a table. Without a label it has buttons.
 type column struct {
 	Label string
-	Class string // when, number, act or cut; may be empty
+	Class string // when, number, act, cut, or free, where names may break; may be empty
 	Head  bool   // its cell names the row; without one the first column does
 	Say   bool   // a phone shows the label before the value
 }
