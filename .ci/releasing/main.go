@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -47,12 +48,18 @@ type release struct {
 type settings struct{ module, image, maintainer string }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := untilStopped(context.Background())
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "release: error: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// untilStopped returns a context that ends with the signals that stop a run, which then removes
+// what it began.
+func untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
 func run(ctx context.Context, args []string) error {

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -389,6 +390,20 @@ func TestRefusals(t *testing.T) {
 	if _, err := newRelease(cancelled, project, clone, "1.2.3"); err == nil {
 		t.Error("an interrupted release was continued")
 	}
+}
+
+// Promise (Releases): SIGTERM stops a run as Ctrl-C does, so that it removes what it began
+func TestStopped(t *testing.T) {
+	ctx, stop := untilStopped(t.Context())
+	defer stop()
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := self.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
 }
 
 func TestHomepage(t *testing.T) {
