@@ -385,6 +385,14 @@ func TestRefusals(t *testing.T) {
 		t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
 		refused("is not a number of seconds", clone, "1.2.3")
 	})
+	t.Run("an_experiment_of_the_user", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "env")
+		if err := os.WriteFile(file, []byte("GOEXPERIMENT=nogreenteagc\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("GOENV", file)
+		refused("GOEXPERIMENT=nogreenteagc, which changes the binaries", clone, "1.2.3")
+	})
 	cancelled, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := newRelease(cancelled, project, clone, "1.2.3"); err == nil {

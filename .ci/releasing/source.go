@@ -67,7 +67,19 @@ func newRelease(ctx context.Context, project settings, source, version string) (
 	if r.date, err = r.dateOf(ctx); err != nil {
 		return nil, err
 	}
-	return r, r.readModule()
+	if err = r.readModule(); err != nil {
+		return nil, err
+	}
+	return r, r.checkExperiments(ctx)
+}
+
+// checkExperiments refuses what go env -w has set, which an empty variable does not hide.
+func (r *release) checkExperiments(ctx context.Context) error {
+	set, err := outputOf(r.goCommand(ctx, platforms[0], "env", "GOEXPERIMENT"))
+	if err == nil && set != "" {
+		err = fmt.Errorf("Go is set to GOEXPERIMENT=%s, which changes the binaries: go env -u GOEXPERIMENT", set)
+	}
+	return err
 }
 
 // dateOf returns the date of the commit, or what a distributor sets for all files:
