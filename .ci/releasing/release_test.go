@@ -400,6 +400,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Promise (Releases): a systemd that does not answer keeps no package from being installed, upgraded,
+// removed or purged
+func TestScriptsWithoutSystemd(t *testing.T) {
+	systemd, bin := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "systemctl"), []byte("#!/bin/sh\necho \"$@\" >> "+filepath.Join(bin, "asked")+"\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{
+		"deb/postinst configure", "deb/postinst configure 0.9.0", "deb/prerm upgrade 1.0.0", "deb/prerm remove", "deb/postrm remove", "deb/postrm purge",
+		"rpm/postinst 1", "rpm/postinst 2", "rpm/prerm 0", "rpm/postrm 0",
+	} {
+		name, args, _ := strings.Cut(run, " ")
+		text := strings.ReplaceAll(string(read(t, "package", name)), "/run/systemd/system", systemd)
+		cmd := exec.Command("sh", append([]string{"-c", text, name}, strings.Fields(args)...)...)
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+		if _, err := outputOf(cmd); err != nil {
+			t.Errorf("%s: %v", run, err)
+		}
+	}
+	if asked := string(read(t, bin, "asked")); strings.Count(asked, "disable --now") != 2 || strings.Count(asked, "try-restart") != 2 {
+		t.Errorf("systemctl was asked to:\n%s", asked)
+	}
+}
+
 // Promise (Releases): SIGTERM stops a run as Ctrl-C does, so that it removes what it began
 func TestStopped(t *testing.T) {
 	ctx, stop := untilStopped(t.Context())
