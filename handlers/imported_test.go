@@ -109,6 +109,7 @@ func median(times []time.Duration) time.Duration {
 // Promise (Platform §10): while imported hashes are in the store, a refusal at every door takes the
 // time of the dearest of them
 func TestRefusalsAtEveryDoor(t *testing.T) {
+	must.SkipInShort(t)
 	h, desk := deskHouse(t)
 	mara := h.signedIn(t, h.user)
 	_, fields := deskForm(t, desk.get(t, "/desk/new-user"), "create-user")
@@ -139,6 +140,7 @@ func TestRefusalsAtEveryDoor(t *testing.T) {
 
 // Promise (Platform §10): the text of a stored hash, of a kept or a wrapped one, is never the password
 func TestHashesAreNoPasswords(t *testing.T) {
+	must.SkipInShort(t)
 	h := parallelHouse(t)
 	h.ImportUser(t, "harriet", h.account, oldBcrypt)
 	h.ImportUser(t, "ida", h.account, oldDigest)
