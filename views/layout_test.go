@@ -145,6 +145,7 @@ func startBrowser(t *testing.T) context.Context {
 //
 // Promise (Browsers): no name, however long, makes a page of the desk scroll sideways
 func TestDeskLayout(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	dir := t.TempDir()

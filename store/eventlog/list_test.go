@@ -230,6 +230,9 @@ func tail(t *testing.T, s *store.Store, recorded <-chan struct{}) []string {
 		if done && page.Count == 0 {
 			return seen
 		}
+		if page.Count == 0 { // the disk may be slow: the polls are counted
+			time.Sleep(time.Millisecond)
+		}
 	}
 	t.Fatalf("the tail came to no end; it has seen %d events", len(seen))
 	return nil
