@@ -13,6 +13,7 @@ import (
 
 	"tollhouse/handlers/api"
 	"tollhouse/handlers/web"
+	"tollhouse/store/storetest/must"
 )
 
 // The golden examples that take time, with a clock that shows the examples' seconds.
@@ -72,6 +73,7 @@ func TestGoldenExamplesLive(t *testing.T) {
 // retry, a heartbeat with its position each 15 s, no proxy buffering, a limit per frame, none
 // overall
 func TestEventStreamOutlivesTheLimitsOfAnAnswer(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	a, token := newGoldenAPI(t)
 	const limit, beat = 2 * time.Second, 100 * time.Millisecond

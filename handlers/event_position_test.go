@@ -195,6 +195,7 @@ func (s *stream) nextNews(t *testing.T) frame {
 // Promise (§4.1, §4.2): a stream names its charset; a cursor over 60 s ahead of the clock gets a
 // notice
 func TestACursorAheadOfTheClockIsNoted(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	h := newHooked(t)
 	l := listenLive(t, h.apiHouse)

@@ -11,6 +11,7 @@ import (
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
 	"tollhouse/store/snapshot"
+	"tollhouse/store/storetest/must"
 )
 
 // TestAListOfASecondThatHasEndedWaitsForTheCommitInFlight: every form of the list, also
@@ -19,6 +20,7 @@ import (
 // Promise (§2.2): a second that was listed after its end stays as it was, also with two servers;
 // the list waits at most a second
 func TestAListOfASecondThatHasEndedWaitsForTheCommitInFlight(t *testing.T) {
+	must.SkipInShort(t)
 	h, b := deskHouse(t)
 	bearer := header("Authorization", "Bearer "+h.pair(t).AccessToken)
 	api := func(query string, change ...func(*http.Request)) func(at int64) answer {

@@ -32,6 +32,7 @@ func putAs(t testing.TB, db *DB, c kv.Class, key, value string) error {
 // sign-ins and refreshes, of those who wrote most before the others, and what ends something last,
 // operators' at the very end
 func TestClassesAreRefusedInOrder(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	var free atomic.Uint64
 	free.Store(plentyFree)
