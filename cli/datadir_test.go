@@ -233,6 +233,7 @@ func staleSocket(t *testing.T, path string) {
 }
 
 func keepStaleSocket(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir := directoryWithData(t)
 	path := filepath.Join(dir, datadir.SocketName)
@@ -277,6 +278,7 @@ func waitForHolder(t *testing.T) {
 }
 
 func nameSilentHolder(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dir := directoryWithData(t)
 	lock := must.Get(datadir.TryLock(dir, "event import"))(t)

@@ -108,6 +108,7 @@ func TestImportedHashes(t *testing.T) {
 // Promise (Platform §10): while imported hashes are in the store, every refused sign-in takes as long
 // as the dearest of them and a quarter more, whoever it names
 func TestRefusalsOfImportedUsers(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	ctx := context.Background()
 	f := storetest.New(t)

@@ -41,6 +41,7 @@ func run2(t *testing.T, dbA, dbB kv.DB, run func(t *testing.T, a, b grant)) {
 }
 
 func TestRefreshAtTwoServers(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	t.Run("a_retry_at_the_other_gets_the_identical_pair", func(t *testing.T) {
 		onShared(t, func(t *testing.T, a, b grant) {
