@@ -218,6 +218,7 @@ func TestDeskAndPlatformChangeOneUser(t *testing.T) {
 			wantStatus(t, b.post(t, action, fields), http.StatusSeeOther)
 		}
 	}
+	h.Rest() // only the requests write from now on
 	h.beforeTheChange(disable)
 	wantError(t, h.call(t, access, "PATCH", path, `{"username":"nora"}`, header("If-Match", tag)), http.StatusPreconditionFailed, "precondition_failed")
 	if u := must.Get(h.FindUserBySubject(t.Context(), on.user))(t); u.DisabledAt.IsZero() || u.Username == "nora" {

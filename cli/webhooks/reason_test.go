@@ -28,6 +28,7 @@ func (l lookup) LookupNetIP(context.Context, string, string) ([]netip.Addr, erro
 
 // TestLastErrorSaysWhyNoConnectionWasOpened, directly: the kind first, as before.
 func TestLastErrorSaysWhyNoConnectionWasOpened(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	secure := newReceiver(t, answers(200), startTLS)
 	roots := x509.NewCertPool()

@@ -297,6 +297,7 @@ func manyAtOnce(t *testing.T, f *storetest.Fixture, servers ...*store.Store) {
 }
 
 func TestCountsOfManyAtOnceAreExact(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	f := storetest.OnDisk(t)
 	manyAtOnce(t, f, f.Store)

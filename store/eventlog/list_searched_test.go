@@ -13,6 +13,7 @@ import (
 // than one page reads: the rows read for a page are bounded, and its cursors lead to
 // every matching event.
 func TestAnAccountWithTooManyTypes(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	const kinds = KnownTypesMax + 100
 	events := 2*SearchedMax + 500

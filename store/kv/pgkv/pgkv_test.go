@@ -497,6 +497,7 @@ func TestCloseDoesNotWaitForAStandby(t *testing.T) {
 
 // TestATurnThatIsHeld has another process take the turn and do nothing.
 func TestATurnThatIsHeld(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	dsn := pgtest.Start(t)
 	db := openWith(t, pgkv.Options{URL: dsn})

@@ -105,6 +105,7 @@ func TestServersKnowEachOther(t *testing.T) {
 // A holder whose connection broke stops its work at once; then some server has the job
 // again.
 func TestJobEndsWithTheConnection(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	a := madeDatabase(t)
 	p, _ := running(t, quiet(a, "first"))
