@@ -142,7 +142,7 @@ func TestImportNamesWhatItCannotRead(t *testing.T) {
 }
 
 // Promise (Platform §9): progress, the first 100 refused lines and the first 100 that differ stream back, then
-// the summary; a dry run lists all that it refuses; over the network nobody imports or exports
+// the summary; a dry run lists all that it refuses; import and export are not available over the network
 func TestAnImportReportsABoundedPart(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

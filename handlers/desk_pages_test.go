@@ -794,7 +794,7 @@ func TestDeskOverviewLeadsToFailedSignIns(t *testing.T) {
 		t.Error("no client was throttled")
 	}
 	if strings.Contains(page.body, web.ClientRefused) {
-		t.Error("the list of failed sign-ins has clients, which sign nobody in")
+		t.Error("the list of failed sign-ins includes throttled clients")
 	}
 	if len(what) != 2 || what["Sign-in"] == 0 || what["Throttled"] == 0 {
 		t.Errorf("the list has %v", what)

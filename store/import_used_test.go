@@ -17,8 +17,8 @@ import (
 //
 // Promise (Platform §9): --update leaves whoever was used: a client that only introspects, a user who
 // signed in although the client of those tokens was deleted, one whose imported token was used or refreshed
-// Promise (Platform §9): --update leaves whoever had an imported token revoked, and a public client whose
-// users were deleted first
+// Promise (Platform §9): --update does not change a user or client whose imported token was revoked, nor a public
+// client whose users were deleted first
 func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 	t.Parallel()
 	const clientSecret, password = "a secret of the old system, 1", "a phrase of the old system"

@@ -311,7 +311,7 @@ func (c GrantedClient) access() string {
 	var words []string
 	for i, scope := range c.Scopes {
 		said := scopeWords(scope)
-		if i > 0 && said != scope { // a sentence goes on
+		if i > 0 && said != scope { // only the first one keeps its capital letter
 			said = strings.ToLower(said[:1]) + said[1:]
 		}
 		words = append(words, said)

@@ -446,8 +446,8 @@ func TestHomepage(t *testing.T) {
 	}
 }
 
-// Promise (Releases): the workflows call .ci/run and .ci/release in the image of go.mod's Go, as
-// root in a clone of another user, which git is told to accept
+// Promise (Releases): the workflows call .ci/run and .ci/release in the image of go.mod's Go, and
+// mark the checkout, which another user owns, as safe for git
 func TestWorkflows(t *testing.T) {
 	r := &release{source: filepath.Join("..", ".."), project: project}
 	if err := r.readModule(); err != nil {
