@@ -262,7 +262,7 @@ func TestDeskSaysWhoHasNoPassword(t *testing.T) {
 	h, b := deskHouse(t)
 	a := b.sent(t, "/desk/new-user", "create-user", "username", "nora")
 	wantStatus(t, a, http.StatusOK)
-	if text := words(t, a); !strings.Contains(text, "Give both to nora, who enters this user name and the code there.") {
+	if text := words(t, a); !strings.Contains(text, "Give both to nora. The page asks for the user name and the code.") {
 		t.Errorf("the answer says %s", text)
 	}
 	for page, want := range map[string]string{"/desk/users": "nora " + h.account + " User never in a browser No password yet", "/desk/users/" + idOfUser(t, b, "nora"): "nora No password yet"} {

@@ -69,7 +69,7 @@ type ClientDisabled struct {
 func (p ClientDisabled) words() priceWords {
 	text := p.Lost.textThen("It gets no tokens until it is enabled.", "Enabling the client later does not bring them back.")
 	if p.Secrets > 0 {
-		text = append(text, "Its secret is valid again then: replace a secret that leaked.")
+		text = append(text, "Its secret works again then; if it leaked, revoke it too.")
 	}
 	return priceWords{title: "Disable " + p.Name + "?", button: "Disable the client", text: text}
 }

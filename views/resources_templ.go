@@ -59,7 +59,7 @@ func (p ResourcesProps) filter() filter {
 func (p ResourcesProps) none() blank {
 	switch {
 	case p.ID != "":
-		return blank{Title: "No resource matches", Text: "The account has no resource with the ID " + p.ID + ". Customers are found by name or e-mail in Events.", Link: Link{Label: "Search in Events", Href: p.SearchURL}}
+		return blank{Title: "No resource matches", Text: "The account has no resource with the ID " + p.ID + ". To find a customer by name or e-mail, search in Events.", Link: Link{Label: "Search in Events", Href: p.SearchURL}}
 	case p.Kind != "" && len(p.Kinds) > 0:
 		return blank{Title: "No resources of this kind", Text: "The account has events of these kinds: " + strings.Join(p.Kinds, ", ") + "."}
 	}

@@ -379,7 +379,7 @@ func UserCode(p UserCodeProps) templ.Component {
 			}
 			ctx = templ.InitializeContext(ctx)
 			templ_7745c5c3_Err = shownOnce(deskSecret{Title: "Give the code to the user", IDLabel: "Address", IDHook: "address", ID: p.CodeURL, Label: "Code", Hook: "code", Value: p.Code,
-				Text: "Give both to " + p.Username + ", who enters this user name and the code there. The code works once, within 24 hours. It is not shown again."}).Render(ctx, templ_7745c5c3_Buffer)
+				Text: "Give both to " + p.Username + ". The page asks for the user name and the code. The code works once, within 24 hours. It is not shown again."}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
