@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,9 @@ func (tb *tab) until(condition string) {
 
 // isOfALeftPage knows the error by its text: its code, -32000, is that of any error of the browser.
 func isOfALeftPage(err error) bool {
-	return strings.Contains(err.Error(), "navigated or closed") || strings.Contains(err.Error(), "context was destroyed")
+	return slices.ContainsFunc([]string{"navigated or closed", "context was destroyed", "Could not find node with given id"}, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	})
 }
 
 func deskTailIsLive(t *testing.T, s *server) {

@@ -193,12 +193,16 @@ func (tb *tab) hasVisited(prefix string) bool {
 	return slices.ContainsFunc(tb.visited, func(address string) bool { return strings.HasPrefix(address, prefix) })
 }
 
-// do runs actions, each within a bound.
+// do runs actions, each within a bound. One that found its element in a page that was just being
+// left has done nothing, and is tried again in the page that follows.
 func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
 	for i, action := range actions {
 		ctx, cancel := context.WithTimeout(tb.ctx, tabWait)
 		err := chromedp.Do(ctx, action)
+		for err != nil && ctx.Err() == nil && isOfALeftPage(err) {
+			err = chromedp.Do(ctx, action)
+		}
 		cancel()
 		if err != nil {
 			tb.t.Fatalf("browser step %d of %d: %v\nthe page is:\n%s", i+1, len(actions), err, tb.html())

@@ -107,18 +107,17 @@ func (h helper) run(t *testing.T) {
 	}
 }
 
-// killed kills the runner while a test hangs.
+// killed kills the runner while a test hangs, whose instance is ready: one that lost its parent
+// before its first instruction cannot tell an adopter of the same session from a parent.
 func (h helper) killed(t *testing.T, dir, started string, before int) {
 	cmd := h.command(t, dir, h.whole)
-	cmd.Env = append(cmd.Env, "HANG=1")
+	hangs := filepath.Join(t.TempDir(), "hangs")
+	cmd.Env = append(cmd.Env, "HANG="+hangs)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must.Do(t, cmd.Start())
 	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // workers of the runner's own may go on
-	var pids []int
-	eventually(t, func() bool {
-		pids = processes(t, started)[before:]
-		return len(pids) > 0
-	}, "the hanging test starts no instance")
+	eventually(t, func() bool { _, err := os.Stat(hangs); return err == nil }, "the hanging test gets no instance")
+	pids := processes(t, started)[before:]
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	wantGone(t, "after the runner was killed", pids)

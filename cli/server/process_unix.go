@@ -18,7 +18,8 @@ var parentAtStart = os.Getppid()
 
 // isOrphan reports whether the process that started this one is gone already, so that
 // another one has adopted it. The adopter has a session of its own, whereas a parent shares
-// the session of its child, unless the child started one.
+// the session of its child, unless the child started one. An adopter of the same session,
+// such as the first process of a container, is taken for the parent.
 func isOrphan(parent int) bool {
 	session, err := unix.Getsid(0)
 	if err != nil || session == os.Getpid() {

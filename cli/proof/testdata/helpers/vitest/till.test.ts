@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { useTollhouse } from "./tollhouse";
 
@@ -40,4 +41,7 @@ test("snapshot and restore", async () => {
   expect((await tollhouse.call("GET", "/_dev/state")).events).toBe(events - 1);
 });
 
-test.runIf(process.env.HANG)("hangs until the runner is killed", () => new Promise(() => {}), 3_600_000);
+test.runIf(process.env.HANG)("hangs until the runner is killed", () => {
+  writeFileSync(process.env.HANG!, "");
+  return new Promise(() => {});
+}, 3_600_000);

@@ -51,9 +51,13 @@ func TestReset(t *testing.T) {
 }
 
 func TestHanging(t *testing.T) {
-	if os.Getenv("HANG") == "" {
+	file := os.Getenv("HANG")
+	if file == "" {
 		t.Skip("runs only when the runner is to be killed")
 	}
 	tollhousetest.Start(t)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(time.Hour)
 }
