@@ -15,7 +15,7 @@ import (
 
 // What people still read: pages and tables beyond these limits are skimmed.
 const (
-	decisionsSizeMax = 64_000 // bytes
+	decisionsSizeMax = 72_000 // bytes
 	cellSizeMax      = 220    // characters
 )
 

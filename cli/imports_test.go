@@ -201,6 +201,7 @@ var directModules = []string{
 	"github.com/jackc/pgx/v5",
 	"github.com/julienschmidt/httprouter",
 	"github.com/klauspost/compress",
+	"github.com/pquerna/otp",
 	"github.com/prometheus/client_golang",
 	"github.com/spf13/cobra", "github.com/spf13/pflag",
 	"github.com/tidwall/btree",

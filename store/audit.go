@@ -85,6 +85,7 @@ type AuditLine struct {
 	// Count is how many refusals or changes the line represents. It is 0 in a line about
 	// one of them, which names its request.
 	Count int
+	Amr   Amr // of a sign-in, or of the one behind a grant
 }
 
 // changeLine is the audit line of a change, which is written in the change's own Update.
@@ -254,7 +255,10 @@ func encodeAudit(l AuditLine) []byte {
 	for _, text := range []string{string(l.What), l.Reason, l.RequestID, l.Source, l.Actor.ClientID, l.Actor.ClientName, l.Actor.OperatorID, l.ClientID, l.UserID, l.AccountID, l.FamilyID} {
 		e.Str(text)
 	}
-	return e.Uint(uint64(l.Count)).B
+	if e.Uint(uint64(l.Count)); l.Amr != AmrUnknown {
+		e.Byte(byte(l.Amr))
+	}
+	return e.B
 }
 
 func decodeAudit(p record.Position, v []byte) (AuditLine, error) {
@@ -266,6 +270,9 @@ func decodeAudit(p record.Position, v []byte) (AuditLine, error) {
 	n := d.Uint()
 	if l.Count = int(n); n > math.MaxInt32 {
 		d.Fail("counts more than there can be")
+	}
+	if d.More() {
+		l.Amr = decodeAmr(&d)
 	}
 	return l, d.Done()
 }

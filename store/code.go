@@ -25,6 +25,9 @@ type code struct {
 	usedAt      time.Time
 	family      secret.ID // of the tokens issued for it
 	remembered  bool      // given without asking the user
+
+	amr            Amr // of the sign-in
+	factorRevision uint64
 }
 
 const (
@@ -50,6 +53,7 @@ type Consent struct {
 	Ticket      string // the consent screen's own id
 	TicketEnds  time.Time
 	Epoch       secret.ID // the client's ConsentEpoch on the screen; zero: not to be remembered
+	Amr         Amr       // of the deciding session
 }
 
 // Allow stores an authorization code and, in the same transaction, that the ticket is
@@ -95,7 +99,7 @@ func (s *Store) newCode(c Consent, token secret.Token, now time.Time) code {
 		hash:        token.Hash(),
 		lineage:     lineageOf(c.Client, c.User),
 		redirectURI: c.RedirectURI, scope: c.Scope, challenge: c.Challenge,
-		expiresAt: now.Add(s.lives.Code),
+		expiresAt: now.Add(s.lives.Code), amr: c.Amr, factorRevision: c.User.factorRevision,
 	}
 }
 
@@ -188,10 +192,14 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 		if _, err := readParties(tx, c.lineage); err != nil {
 			return "", err
 		}
+		if err := c.signInStands(tx); err != nil {
+			return "", err
+		}
 		if !now.Before(c.expiresAt) {
 			return "", record.ErrExpired
 		}
 		f := s.newFamily(c.lineage, c.scope, now, pair.family)
+		f.amr = c.amr
 		if issued, err = s.issueFirst(tx, f, pair, now); err != nil {
 			return "", err
 		}
@@ -241,6 +249,16 @@ func (c code) replayed(tx kv.Txn, n *webhook.Ending, by By, now time.Time, tail 
 		return nil, err
 	}
 	return recorded{record.ErrReplayed}, appendAudit(tx, f.auditLine(AuditCodeReplay, ReasonCodeReplayed, by), now, tail)
+}
+
+// signInStands refuses with ErrDisabled a code that was given before the user's second factor
+// changed.
+func (c code) signInStands(tx kv.Txn) error {
+	u, err := readUser(tx, c.user)
+	if err == nil && u.factorRevision != c.factorRevision {
+		return record.ErrDisabled
+	}
+	return goneIsDisabled(err)
 }
 
 // judge checks that the request fits the code.
@@ -347,13 +365,20 @@ func writeCode(tx kv.Txn, c code, now time.Time) error {
 }
 
 func encodeCode(c code) []byte {
-	return encodeLineage(record.NewEncoder(codeRecord), c.lineage).Str(c.redirectURI).Uint(uint64(c.scope)).Str(c.challenge).
-		Time(c.expiresAt).Time(c.usedAt).ID(c.family).Bool(c.remembered).B
+	e := encodeLineage(record.NewEncoder(codeRecord), c.lineage).Str(c.redirectURI).Uint(uint64(c.scope)).Str(c.challenge).
+		Time(c.expiresAt).Time(c.usedAt).ID(c.family).Bool(c.remembered)
+	if c.amr != AmrUnknown {
+		e.Byte(byte(c.amr)).Uint(c.factorRevision)
+	}
+	return e.B
 }
 
 func decodeCode(h secret.Hash, v []byte) (code, error) {
 	d := record.NewDecoder("authorization code", codeRecord, v)
 	c := code{hash: h, lineage: decodeLineage(&d), redirectURI: d.Str(), scope: decodeScope(&d), challenge: d.Str(),
 		expiresAt: d.Time(), usedAt: d.Time(), family: d.ID(), remembered: d.Bool()}
+	if d.More() {
+		c.amr, c.factorRevision = decodeAmr(&d), d.Uint()
+	}
 	return c, d.Done()
 }

@@ -46,6 +46,7 @@ type family struct {
 	revokedAt time.Time
 	reason    string
 	imported  bool // with tokens of another system, none of which was refreshed here
+	amr       Amr  // of the sign-in behind the authorization
 }
 
 const familyRecord = 1
@@ -177,13 +178,20 @@ func writeFamily(tx kv.Txn, f family) error {
 
 func encodeFamily(f family) []byte {
 	e := record.NewEncoder(familyRecord).Time(f.usedAt).Time(f.expiresAt).Time(f.revokedAt)
-	return encodeLineage(e, f.lineage).Uint(uint64(f.scope)).Time(f.createdAt).Str(f.reason).Bool(f.imported).B
+	encodeLineage(e, f.lineage).Uint(uint64(f.scope)).Time(f.createdAt).Str(f.reason).Bool(f.imported)
+	if f.amr != AmrUnknown {
+		e.Byte(byte(f.amr))
+	}
+	return e.B
 }
 
 func decodeFamily(id secret.ID, v []byte) (family, error) {
 	d := record.NewDecoder("family", familyRecord, v)
 	f := decodeFamilyFields(&d, id)
 	f.lineage, f.scope, f.createdAt, f.reason, f.imported = decodeLineage(&d), decodeScope(&d), d.Time(), d.Str(), d.Bool()
+	if d.More() {
+		f.amr = decodeAmr(&d)
+	}
 	return f, d.Done()
 }
 

@@ -103,7 +103,9 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 		if err := deleteSession(tx, c.Session.Hash()); err != nil {
 			return err
 		}
-		if err := createSession(tx, s.newSession(u, sn.Browser, token, now)); err != nil {
+		next := s.newSession(u, sn.Browser, token, now)
+		next.Amr, next.FactorAt = sn.Amr, sn.FactorAt
+		if err := createSession(tx, next); err != nil {
 			return err
 		}
 		return appendAudit(tx, line, now, tail)
@@ -115,12 +117,12 @@ func (s *Store) ChangePassword(ctx context.Context, c PasswordChange) (secret.To
 	return token, u, nil
 }
 
-// liveSession returns a live session with its user, as read in tx. Errors: ErrDisabled if it is
+// liveSession returns a live session with its user, as read in r. Errors: ErrDisabled if it is
 // not live.
-func (s *Store) liveSession(tx kv.Txn, token secret.Token) (Session, error) {
-	sn, err := readSession(tx, token.Hash())
+func (s *Store) liveSession(r kv.Reader, token secret.Token) (Session, error) {
+	sn, err := readSession(r, token.Hash())
 	if err == nil {
-		sn.User, err = readUser(tx, sn.user)
+		sn.User, err = readUser(r, sn.user)
 	}
 	if errors.Is(err, record.ErrNotFound) || err == nil && !s.isLive(sn) {
 		return Session{}, record.ErrDisabled

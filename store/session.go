@@ -20,12 +20,14 @@ type Session struct {
 	SeenAt          time.Time // exact to a few minutes
 	ExpiresAt       time.Time // at the latest; or SessionIdle after SeenAt, if earlier
 	Browser         string    // that signed in, such as "Firefox on Linux"; "" if it is unknown
+	Amr             Amr
+	FactorAt        time.Time // when the second factor was last proved, or zero
 
 	hash      secret.Hash
 	user      secret.ID
 	createdAt time.Time
 
-	generation, accountGeneration uint64
+	generation, accountGeneration, factorRevision uint64
 }
 
 const sessionRecord = 1
@@ -37,19 +39,20 @@ const seenEvery = 5 * time.Minute
 // CreateSession starts a session for a user who has just authenticated, and ends the
 // browser's previous one, if any: a session id never survives a sign-in. The sign-in is
 // recorded in the audit log with the reason, in the same transaction. Errors: ErrDisabled
-// if the user or the account was disabled in the meantime, or their sign-ins were ended, ErrNotFound,
+// if the user or the account was disabled in the meantime, or their sign-ins were ended, or the user
+// needs a second factor; ErrNotFound,
 // *BudgetError.
 func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Token, reason string) (secret.Token, Session, error) {
 	token := secret.New(s.random, secret.SessionToken)
 	tail, now := secret.NewTail(s.random), s.Now()
 	sn := s.newSession(u, by.Browser, token, now)
-	line := AuditLine{What: AuditLogin, Reason: reason, By: by, UserID: u.Subject(), AccountID: u.Account}
+	line := AuditLine{What: AuditLogin, Reason: reason, By: by, UserID: u.Subject(), AccountID: u.Account, Amr: AmrPassword}
 	signIn := func(tx kv.Txn) error {
 		current, err := readUser(tx, u.ID)
 		if err != nil {
 			return err
 		}
-		if !current.keeps(u.Generation, u.accountNow.Generation) {
+		if !current.keeps(u.Generation, u.accountNow.Generation) || current.factorRevision != u.factorRevision || s.NeedsFactor(current) {
 			return record.ErrDisabled
 		}
 		if !old.IsZero() {
@@ -62,21 +65,23 @@ func (s *Store) CreateSession(ctx context.Context, by By, u User, old secret.Tok
 		}
 		return appendAudit(tx, line, now, tail)
 	}
-	var err error
-	if u.Operator { // who may be about to stop what fills the disk
-		err = record.UpdateAs(ctx, s.db, kv.Ruling, signIn)
-	} else {
-		err = s.access(ctx, u.Account, signIn)
-	}
-	if err != nil {
+	if err := s.signIn(ctx, u, signIn); err != nil {
 		return secret.Token{}, Session{}, fmt.Errorf("create session: %w", err)
 	}
 	return token, sn, nil
 }
 
+// signIn is an Update that signs a user in, or refuses to.
+func (s *Store) signIn(ctx context.Context, u User, fn func(kv.Txn) error) error {
+	if u.Operator { // who may be about to stop what fills the disk
+		return record.UpdateAs(ctx, s.db, kv.Ruling, fn)
+	}
+	return s.access(ctx, u.Account, fn)
+}
+
 func (s *Store) newSession(u User, browser string, token secret.Token, now time.Time) Session {
-	return Session{User: u, Browser: browser, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session),
-		hash: token.Hash(), user: u.ID, generation: u.Generation, accountGeneration: u.accountNow.Generation, createdAt: now}
+	return Session{User: u, Browser: browser, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session), Amr: AmrPassword,
+		hash: token.Hash(), user: u.ID, generation: u.Generation, accountGeneration: u.accountNow.Generation, factorRevision: u.factorRevision, createdAt: now}
 }
 
 // createSession stores a new session with its index entry, and the user's latest sign-in.
@@ -129,7 +134,8 @@ func (s *Store) PeekSession(ctx context.Context, token secret.Token) (sn Session
 func (s *Store) isLive(sn Session) bool {
 	now := s.Now()
 	return now.Before(sn.ExpiresAt) && now.Before(sn.SeenAt.Add(s.lives.SessionIdle)) &&
-		sn.User.keeps(sn.generation, sn.accountGeneration)
+		sn.User.keeps(sn.generation, sn.accountGeneration) && sn.factorRevision == sn.User.factorRevision &&
+		(sn.Amr.HasFactor() || !s.NeedsFactor(sn.User))
 }
 
 // OperatorIn checks within a transaction that the session of a token is still that of an operator: it
@@ -172,12 +178,18 @@ func readSession(r kv.Reader, h secret.Hash) (Session, error) {
 func decodeSession(h secret.Hash, v []byte) (Session, error) {
 	d := record.NewDecoder("session", sessionRecord, v)
 	sn := Session{hash: h, user: d.ID(), generation: d.Uint(), createdAt: d.Time(), AuthenticatedAt: d.Time(), SeenAt: d.Time(), ExpiresAt: d.Time(), accountGeneration: d.Uint(), Browser: d.Str()}
+	if d.More() {
+		sn.Amr, sn.factorRevision, sn.FactorAt = decodeAmr(&d), d.Uint(), d.Time()
+	}
 	return sn, d.Done()
 }
 
 func writeSession(tx kv.Txn, sn Session) error {
 	e := record.NewEncoder(sessionRecord).ID(sn.user).Uint(sn.generation).Time(sn.createdAt).Time(sn.AuthenticatedAt).
 		Time(sn.SeenAt).Time(sn.ExpiresAt).Uint(sn.accountGeneration).Str(sn.Browser)
+	if sn.Amr != AmrUnknown {
+		e.Byte(byte(sn.Amr)).Uint(sn.factorRevision).Time(sn.FactorAt)
+	}
 	return tx.Set(record.SessionKey(sn.hash), e.B, sn.ExpiresAt)
 }
 

@@ -95,6 +95,8 @@ type Options struct {
 	// AccountWrites is how many bytes an account may write in an hour, and as many again by
 	// sign-ins and refreshes; 0 means no bound. See [record.WritesDefault].
 	AccountWrites int64
+	// SecondFactor says who needs a second factor.
+	SecondFactor SecondFactor
 	// SegmentEvents is the number of events in a segment of a log; 0 means 200,000.
 	SegmentEvents uint64
 }
@@ -127,6 +129,9 @@ type Store struct {
 	origins    origins
 	backingUp  sync.Mutex
 	exporting  sync.Mutex
+
+	secondFactor  SecondFactor
+	knownBrowsers knownBrowsers
 }
 
 // formatVersion is the version of the key and record layout. Stores and backups with
@@ -175,6 +180,8 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	_, s.isShared = db.(kv.Caller)
 	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()
+	s.secondFactor = o.SecondFactor
+	s.knownBrowsers.init()
 	s.rotations.Init(orDefault(o.Rotations), o.Lifetimes.RotationEvery(), false)
 	s.grants.Init(orDefault(o.ClientGrants), ClientGrantEvery, false)
 	s.passwords.Init(passwordsAtOnce, PasswordEvery, false)

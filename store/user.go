@@ -33,6 +33,8 @@ type User struct {
 	code             userCode
 	importedRevision uint64 // the revision that an import wrote, or 0
 	lent             bool   // a platform client may know the password
+	factors          factors
+	factorRevision   uint64 // of the second factor; sign-ins and codes of an earlier one are over
 
 	accountNow Account // the head of the account when the user was read; not in the record
 }
@@ -455,12 +457,7 @@ func (s *Store) endUser(ctx context.Context, user, reason string, guards checks,
 
 // changeUser changes a user within tx, if the guards hold.
 func (cs checks) changeUser(tx kv.Txn, user string, line changeLine, change func(*User) error) (u User, err error) {
-	if err = cs.begin(tx); err == nil {
-		u, err = readUserNamed(tx, user)
-	}
-	if err == nil {
-		err = cs.user(u)
-	}
+	u, err = cs.readUser(tx, user)
 	was := u
 	if err == nil {
 		err = change(&u)
@@ -469,6 +466,17 @@ func (cs checks) changeUser(tx kv.Txn, user string, line changeLine, change func
 		return User{}, err
 	}
 	return u, saveUser(tx, was, &u, line)
+}
+
+// readUser returns the user that is to be changed, if the guards hold.
+func (cs checks) readUser(tx kv.Txn, user string) (u User, err error) {
+	if err = cs.begin(tx); err == nil {
+		u, err = readUserNamed(tx, user)
+	}
+	if err == nil {
+		err = cs.user(u)
+	}
+	return u, err
 }
 
 // saveUser writes a user that was changed, under a new revision, and the audit line. Without a
@@ -513,7 +521,7 @@ func (s *Store) DeleteUser(ctx context.Context, user string, guards ...Guard) er
 			if err != nil {
 				return err
 			}
-			return errors.Join(countImported(tx, now, &User{}), record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(now.Canonical), u.indexKey(), record.SignInKey(u.ID)), line.ofUser(tx, u))
+			return errors.Join(countImported(tx, now, &User{}), record.DeleteKeys(tx, record.UserKey(u.ID), record.UserNameKey(now.Canonical), u.indexKey(), record.SignInKey(u.ID), record.FactorKey(u.ID)), line.ofUser(tx, u))
 		})
 	}
 	if err != nil {
@@ -594,6 +602,11 @@ func writeUser(tx kv.Txn, was, u User) error {
 	if err := countImported(tx, was, &u); err != nil {
 		return err
 	}
+	if u.HasFactor() && was.password != u.password {
+		if err := endGuesses(tx, u.ID); err != nil {
+			return err
+		}
+	}
 	return tx.Set(record.UserKey(u.ID), encodeUser(u), time.Time{})
 }
 
@@ -603,7 +616,10 @@ func encodeUser(u User) []byte {
 	if !u.code.expiresAt.IsZero() {
 		e.Hash(u.code.hash).Uint(u.code.accountGeneration)
 	}
-	return e.Bool(u.lent).Bool(u.code.lent).B
+	if e.Bool(u.lent).Bool(u.code.lent); u.factorRevision > 0 {
+		e.Byte(byte(u.factors)).Uint(u.factorRevision)
+	}
+	return e.B
 }
 
 func decodeUser(id secret.ID, v []byte) (User, error) {
@@ -614,7 +630,9 @@ func decodeUser(id secret.ID, v []byte) (User, error) {
 	if !u.code.expiresAt.IsZero() {
 		u.code.hash, u.code.accountGeneration = d.Hash(), d.Uint()
 	}
-	u.lent, u.code.lent = d.Bool(), d.Bool()
+	if u.lent, u.code.lent = d.Bool(), d.Bool(); d.More() {
+		u.factors, u.factorRevision = decodeFactors(&d), d.Uint()
+	}
 	return u, d.Done()
 }
 

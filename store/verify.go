@@ -55,6 +55,7 @@ type verifier struct {
 	id                      secret.ID // of the instance; zero until its record was read
 	fixtures                bool
 	users                   map[secret.ID]*listedUser // that were not found yet
+	factors                 map[secret.ID]factors     // of users who were not found yet
 	clients, clientsCounted uint64
 	imported                importedCounts // of users who were not found yet
 	index                   map[byte]*keySet
@@ -66,7 +67,7 @@ type verifier struct {
 func newVerifier() *verifier {
 	return &verifier{
 		seed: maphash.MakeSeed(), log: eventlog.NewVerifier(), webhooks: webhook.NewVerifier(),
-		users: map[secret.ID]*listedUser{}, imported: newImportedCounts(), index: map[byte]*keySet{},
+		users: map[secret.ID]*listedUser{}, factors: map[secret.ID]factors{}, imported: newImportedCounts(), index: map[byte]*keySet{},
 	}
 }
 
@@ -145,6 +146,7 @@ var recordKinds = map[byte]recordKind{
 	record.TagResource:    {keyShape{texts: 3}, func(v *verifier, _ []byte, _ keyParts, value []byte) error { return v.log.Resource(value) }},
 	record.TagCounts:      {keyShape{texts: 1, tail: 5}, decoded(func(_ keyParts, value []byte) error { return eventlog.CheckCounts(value) })},
 	record.TagRing:        {keyShape{tail: 5}, decoded(func(_ keyParts, value []byte) error { return stats.CheckRecord(value) })},
+	record.TagFactor:      {keyShape{tail: idSize}, func(v *verifier, _ []byte, p keyParts, value []byte) error { return v.factor(secret.ID(p.tail), value) }},
 	record.TagSignIn:      {keyShape{tail: idSize}, decoded(checkLatest)},
 	record.TagClientUse:   {keyShape{texts: 1}, decoded(checkLatest)},
 	record.TagWebhookLine: {keyShape{texts: 1, tail: idSize + 4}, func(v *verifier, _ []byte, _ keyParts, value []byte) error { return v.webhooks.Line(value) }},
@@ -230,6 +232,9 @@ func (v *verifier) finish() error {
 	}
 	for range v.users {
 		return record.Damaged("%d users are in the list of names or of an account only", len(v.users))
+	}
+	for range v.factors {
+		return record.Damaged("%d second factors are of no user", len(v.factors))
 	}
 	if v.clients != v.clientsCounted {
 		return record.Damaged("there are %d clients, and %d are counted", v.clients, v.clientsCounted)
@@ -344,10 +349,20 @@ func (v *verifier) user(id secret.ID, value []byte) error {
 		return record.Damaged("the user %s is missing from the list of names", u.Subject())
 	}
 	delete(v.users, id)
+	if v.factors[id] != u.factors {
+		return record.Damaged("the user %s and the record of their second factor disagree", u.Subject())
+	}
+	delete(v.factors, id)
 	if u.password != "" && secret.CheckPasswordHash(u.password, !u.importedOn.IsZero()) != nil {
 		return record.Damaged("the user %s has a password hash that cannot be verified", u.Subject())
 	}
 	return v.imported.add(u, -1)
+}
+
+func (v *verifier) factor(id secret.ID, value []byte) error {
+	f, err := decodeFactor(id, value)
+	v.factors[id] = f.kinds()
+	return err
 }
 
 func checkLatest(_ keyParts, value []byte) error {

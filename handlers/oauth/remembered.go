@@ -17,7 +17,7 @@ func (s *Server) allowRemembered(w http.ResponseWriter, r *http.Request, a authR
 	if a.client.ConsentEpoch.IsZero() || a.hasPrompt("consent") || a.hasPrompt("select_account") || !isNavigation(r) {
 		return false, nil
 	}
-	code, err := s.site.Store.AllowRemembered(r.Context(), store.Consent{
+	code, err := s.site.Store.AllowRemembered(r.Context(), store.Consent{Amr: session.Amr,
 		Client: a.client, User: session.User, RedirectURI: a.redirectURI, Scope: a.scope, Challenge: a.challenge,
 	})
 	if errors.Is(err, record.ErrNotFound) {

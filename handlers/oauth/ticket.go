@@ -70,6 +70,6 @@ func (t ticket) ends(lives store.Lifetimes) time.Time {
 func (t ticket) consent(a authRequest, session *web.BrowserSession, lives store.Lifetimes) store.Consent {
 	return store.Consent{
 		Client: a.client, User: session.User, RedirectURI: a.redirectURI, Scope: a.scope, Challenge: a.challenge,
-		Ticket: t.ID, TicketEnds: t.ends(lives), Epoch: t.Epoch,
+		Ticket: t.ID, TicketEnds: t.ends(lives), Epoch: t.Epoch, Amr: session.Amr,
 	}
 }

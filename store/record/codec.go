@@ -167,6 +167,10 @@ func (d *Decoder) Time() time.Time {
 	return time.UnixMilli(int64(n - 1)).UTC()
 }
 
+// More reports whether fields are left. A writer leaves out the last ones of a record that has
+// nothing to say in them.
+func (d *Decoder) More() bool { return d.Err == nil && len(d.B) > 0 }
+
 // Fields of fixed size.
 
 func (d *Decoder) ID() (id secret.ID)      { copy(id[:], d.Take(uint64(len(id)))); return id }

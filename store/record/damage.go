@@ -18,7 +18,7 @@ var KindWords = map[byte]string{
 	TagLog: "events and their lists", TagEventHead: "heads of event logs", TagKnownType: "known event types", TagEventForeign: "event ids given elsewhere",
 	TagResource: "resources", TagCertificate: "certificates",
 	TagCounts: "counts of events",
-	TagRing:   "counts of requests", TagSignIn: "latest sign-ins", TagClientUse: "latest uses of clients",
+	TagRing:   "counts of requests", TagSignIn: "latest sign-ins", TagFactor: "second factors", TagClientUse: "latest uses of clients",
 	TagWebhook: "webhook endpoints", TagWebhookID: "list of webhook endpoints", TagWebhookSet: "webhook events set aside", TagWebhookLine: "webhook deliveries",
 	TagFeed: "feed of all accounts",
 }

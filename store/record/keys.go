@@ -57,6 +57,7 @@ const (
 	TagWebhookSet   = 'P' // str(account) id16 pos16
 	TagWebhookLine  = 'L' // str(account) id16 slot4
 	TagFeed         = 'G' // feed position, 8 bytes
+	TagFactor       = 'j' // id16
 )
 
 // The kinds of record that an engine does well to keep in memory, because almost every
@@ -137,6 +138,7 @@ func AccountKey(id string) Key               { return NewKey(TagAccount).Str(id)
 func AccountUsersKey(account string) Key     { return NewKey(TagAccountUser).Str(account) }
 func CertificateKey(name string) Key         { return NewKey(TagCertificate).Str(name) }
 func SessionKey(h secret.Hash) Key           { return NewKey(TagSession).Hash(h) }
+func FactorKey(user secret.ID) Key           { return NewKey(TagFactor).ID(user) }
 func UserSessionsKey(user secret.ID) Key     { return NewKey(TagUserSession).ID(user) }
 func DecidedKey(h secret.Hash) Key           { return NewKey(TagDecided).Hash(h) }
 func CodeKey(h secret.Hash) Key              { return NewKey(TagCode).Hash(h) }

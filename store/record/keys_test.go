@@ -143,13 +143,13 @@ func TestKeyTagsDiffer(t *testing.T) {
 	tags := []byte{TagMeta, TagClient, TagUser, TagUserName, TagAccount, TagSession, TagUserSession, TagDecided, TagCode, TagUserCode, TagFamily, TagClientFamily,
 		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog,
 		TagCounts, TagRing, TagSignIn, TagClientUse,
-		TagWebhook, TagWebhookID, TagWebhookSet, TagWebhookLine, TagFeed, TagImported}
+		TagWebhook, TagWebhookID, TagWebhookSet, TagWebhookLine, TagFeed, TagImported, TagFactor}
 	// The letters are on users' disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqgiIwbPLGT" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqgiIwbPLGTj" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqgiIwbPLGT") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqgiIwbPLGTj") {
 		t.Error("two nouns share a tag")
 	}
 }
