@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write conformance.md")
 
 const (
 	pageSizeMax    = 112 << 10 // bytes; a page that a person still reads
-	promiseSizeMax = 220      // characters; a cell that a person still reads
+	promiseSizeMax = 220       // characters; a cell that a person still reads
 )
 
 const pageHead = `# Conformance
