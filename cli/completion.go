@@ -88,15 +88,16 @@ func (n namedThings) behind(begun string) string {
 
 // valuesOf lists the values of flags that take one of a few.
 var valuesOf = map[string][]string{
-	"card-guard": {"refuse", "warn", "off"},
-	"engine":     {"memory", "badger"},
-	"log-format": {"auto", "text", "json"},
-	"tls":        {"off", "auto", "files"},
-	"webhooks":   {"on", "off"},
-	"only":       moving.Nouns(),
-	"order":      {"strict", "none"},
-	"grant":      {"password", "authorization_code", "refresh_token", "client_credentials"},
-	"scope":      append(store.ScopeNames(), store.PlatformScopeNames()...),
+	"card-guard":    {"refuse", "warn", "off"},
+	"engine":        {"memory", "badger"},
+	"log-format":    {"auto", "text", "json"},
+	"tls":           {"off", "auto", "files"},
+	"webhooks":      {"on", "off"},
+	"second-factor": {"off", "offered", "operators", "all"},
+	"only":          moving.Nouns(),
+	"order":         {"strict", "none"},
+	"grant":         {"password", "authorization_code", "refresh_token", "client_credentials"},
+	"scope":         append(store.ScopeNames(), store.PlatformScopeNames()...),
 }
 
 // addCompletion registers completions on every command, but only when a shell asks

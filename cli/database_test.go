@@ -206,6 +206,7 @@ func TestServersOnADatabase(t *testing.T) {
 	})
 }
 
+// Promise (Guard §1): servers on one database have the same --second-factor; another value ends with exit code 78
 func TestServersAgree(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -223,6 +224,7 @@ func TestServersAgree(t *testing.T) {
 		{"retention", []string{"--access-ttl", "30m"}, []string{"--retain is 0 here, but 30d"}},
 		{"the_first_that_differs_is_named", []string{"--access-ttl", "1h"}, []string{"--access-ttl is 1h here"}},
 		{"public_url", append([]string{"--public-url", "https://pay.example"}, agreed...), []string{"--public-url is https://pay.example here, but not set", "leave --public-url out"}},
+		{"second_factor", append([]string{"--second-factor", "all"}, agreed...), []string{"--second-factor is all here, but offered", "give --second-factor offered here"}},
 		{"another_key", append([]string{"--key-file", other}, agreed...), []string{"the server key has the fingerprint", "copy their key file"}},
 		{"another_key_beside_servers", append([]string{"--key-file", other, "--new-key"}, agreed...), []string{"--new-key cannot replace the server key", "stop all other servers first"}},
 	} {

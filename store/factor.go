@@ -22,6 +22,19 @@ const (
 	FactorAll                           // everybody
 )
 
+var secondFactorNames = []string{FactorOffered: "offered", FactorOff: "off", FactorOperators: "operators", FactorAll: "all"}
+
+func (f SecondFactor) String() string { return secondFactorNames[f] }
+
+// ParseSecondFactor reads what String returns. Errors: *InvalidError.
+func ParseSecondFactor(text string) (SecondFactor, error) {
+	i := slices.Index(secondFactorNames, text)
+	if i < 0 {
+		return 0, record.Invalid("second-factor", "use off, offered, operators or all", "unknown mode")
+	}
+	return SecondFactor(i), nil
+}
+
 // factors are the kinds of second factor that a user has. The user's record has them, because each
 // request of a browser asks; the record of the second factor has the rest.
 type factors byte

@@ -23,6 +23,7 @@ type Agreed struct {
 	Feed                time.Duration
 	CardGuard           eventlog.CardGuard
 	OpenKinds           bool
+	SecondFactor        store.SecondFactor
 }
 
 // agreedSetting is one of them, by the name of its flag, which is its name in the site too.
@@ -51,6 +52,9 @@ func (a *Agreed) settings() []agreedSetting {
 	return append(list, agreedSetting{"open-kinds", switchText(a.OpenKinds), func(text string) error {
 		a.OpenKinds = text == switchedOn
 		return nil
+	}}, agreedSetting{"second-factor", a.SecondFactor.String(), func(text string) (err error) {
+		a.SecondFactor, err = store.ParseSecondFactor(text)
+		return err
 	}})
 }
 
@@ -66,7 +70,7 @@ func switchText(on bool) string {
 
 // applyTo sets what a store is opened with.
 func (a *Agreed) applyTo(o *datadir.Options) {
-	o.Lifetimes, o.CardGuard, o.OpenKinds = a.Lifetimes, a.CardGuard, a.OpenKinds
+	o.Lifetimes, o.CardGuard, o.OpenKinds, o.SecondFactor = a.Lifetimes, a.CardGuard, a.OpenKinds, a.SecondFactor
 }
 
 // ReadAgreed returns the settings in a site, with the defaults for those that it lacks.

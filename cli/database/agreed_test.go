@@ -15,7 +15,7 @@ import (
 func someSettings() Agreed {
 	lives := store.DefaultLifetimes()
 	lives.AccessToken, lives.RefreshToken, lives.Code, lives.SessionIdle, lives.RefreshGrace = 31*time.Minute, 15*24*time.Hour, 30*time.Second, 11*time.Hour, 7*time.Second
-	return Agreed{PublicURL: "https://pay.example/base", Lifetimes: lives, Retain: 30 * 24 * time.Hour, AuditRetain: 90 * 24 * time.Hour, CardGuard: "warn", OpenKinds: true, Feed: 30 * 24 * time.Hour}
+	return Agreed{PublicURL: "https://pay.example/base", Lifetimes: lives, Retain: 30 * 24 * time.Hour, AuditRetain: 90 * 24 * time.Hour, CardGuard: "warn", OpenKinds: true, Feed: 30 * 24 * time.Hour, SecondFactor: store.FactorOperators}
 }
 
 // Commands read from the database what servers wrote there.
@@ -64,6 +64,7 @@ func TestJoiningServerIsJudged(t *testing.T) {
 		{name: "a_public_url_that_others_lack", found: pgkv.Found{Site: with("public-url", "")}, want: []string{"--public-url", "leave --public-url out here"}},
 		{name: "kinds_that_others_close", found: pgkv.Found{Site: with("open-kinds", "")}, want: []string{"--open-kinds is on here, but not set", "leave --open-kinds out here"}},
 		{name: "kinds_that_others_open", found: pgkv.Found{Site: site}, rules: func(r *Rules) { r.Agreed.OpenKinds = false }, want: []string{"--open-kinds is not set here, but on", "give --open-kinds here"}},
+		{name: "a_second_factor_that_others_do_not_require", found: pgkv.Found{Site: with("second-factor", "offered")}, want: []string{"--second-factor is operators here, but offered", "give --second-factor offered here"}},
 		{name: "a_feed_that_others_do_not_keep", found: pgkv.Found{Site: with("feed", "0")}, want: []string{"--feed is 30d here, but 0", "give --feed 0 here"}},
 		{name: "alone_settings_are_replaced", found: pgkv.Found{Alone: true, Site: with("session-idle", "12h")}},
 		{name: "another_key", found: pgkv.Found{Site: with("key", "k2")}, want: []string{"fingerprint k1, but", "have k2", "copy their key file"}},

@@ -39,6 +39,7 @@ type Options struct {
 	AccountWrites int64
 	CardGuard     eventlog.CardGuard
 	OpenKinds     bool
+	SecondFactor  store.SecondFactor
 	AcceptClock   bool
 	OnFatal       func(error)
 	Memory        int64                                          // for the engine, in bytes; 0 is its default
@@ -89,7 +90,7 @@ func OpenOver(ctx context.Context, db Engine, o Options) (*Opened, error) {
 	}
 	settings.Now, settings.Key, settings.Lifetimes, settings.Log = now, o.Key, o.Lifetimes, o.Log
 	settings.Random, settings.CardGuard, settings.AccountWrites = o.Random, o.CardGuard, o.AccountWrites
-	settings.OpenKinds = o.OpenKinds
+	settings.OpenKinds, settings.SecondFactor = o.OpenKinds, o.SecondFactor
 	s, err := store.Open(ctx, db, settings)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -58,7 +58,7 @@ func newControl(r *running, f devFlags) *control {
 	c.hosts = &web.Hosts{Named: f.hosts, OnNetwork: !allLoopback(r.listeners), AsAsked: r.config.publicURL == nil}
 	c.key = secret.NewKey(newSequences(c.dev.RandSeed, nil).source())
 	c.options = datadir.Options{
-		Engine: f.engine, Key: c.key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard, OpenKinds: f.openKinds,
+		Engine: f.engine, Key: c.key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard, OpenKinds: f.openKinds, SecondFactor: r.config.secondFactor,
 		Dev:     &datadir.DevOptions{StrictTypes: f.strictTypes, Throttle: f.throttle},
 		OnFatal: func(err error) { r.fatal <- err }, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	}

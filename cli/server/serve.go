@@ -275,7 +275,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 		return err
 	}
 	data, err := datadir.Open(ctx, datadir.Options{
-		Dir: path, Lock: lock, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard, OpenKinds: f.openKinds,
+		Dir: path, Lock: lock, Key: key, Log: r.log, Lifetimes: r.config.lifetimes, CardGuard: r.config.cardGuard, OpenKinds: f.openKinds, SecondFactor: r.config.secondFactor,
 		AcceptClock: f.acceptClock, OnFatal: func(err error) { r.fatal <- err }, Memory: f.memory.Engine(), AccountWrites: int64(f.accountWrites),
 		OnHash: r.metrics.hashed, OnCommit: r.metrics.committed,
 	})

@@ -139,7 +139,7 @@ func (f *serveFlags) jobs() []pgkv.Job {
 }
 
 func (f *serveFlags) agreed(c serverConfig) database.Agreed {
-	a := database.Agreed{Lifetimes: c.lifetimes, Retain: time.Duration(f.retain), AuditRetain: c.auditRetain, CardGuard: c.cardGuard, OpenKinds: f.openKinds, Feed: c.feed}
+	a := database.Agreed{Lifetimes: c.lifetimes, Retain: time.Duration(f.retain), AuditRetain: c.auditRetain, CardGuard: c.cardGuard, OpenKinds: f.openKinds, Feed: c.feed, SecondFactor: c.secondFactor}
 	if c.publicURL != nil {
 		a.PublicURL = c.publicURL.String()
 	}

@@ -23,6 +23,7 @@ type serverFlags struct {
 	logFormat      string
 	cardGuard      string
 	openKinds      bool
+	secondFactor   string
 	instanceName   string
 	logo           string
 
@@ -49,6 +50,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet, listen string) {
 	flags.Var(&f.codeTTL, "code-ttl", "lifetime of an authorization code, at most 10m")
 	flags.Var(&f.sessionIdle, "session-idle", "how long a sign-in lasts after its last use")
 	flags.Var(&f.refreshGrace, "refresh-grace", "how long a retried refresh returns the same tokens")
+	flags.StringVar(&f.secondFactor, "second-factor", store.FactorOffered.String(), "who needs a second factor to sign in: offered (users who have one), operators or all (they must have one too), or off (nobody)")
 	f.auditRetain = term.Duration(auditRetainDefault)
 	flags.Var(&f.auditRetain, "audit-retain", "how long to keep lines of the audit record")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "format of the log: text, json, or auto (text on a terminal, json elsewhere)")
@@ -74,6 +76,8 @@ type serverConfig struct {
 	feed        time.Duration // 0 is off
 	webhooks    webhookConfig
 
+	secondFactor store.SecondFactor
+
 	instanceName string
 	logo         []byte // a PNG, or nil
 }
@@ -98,6 +102,9 @@ func (f *serverFlags) parse(flags *pflag.FlagSet) (c serverConfig, err error) {
 	}
 	if c.cardGuard, err = eventlog.ParseCardGuard(f.cardGuard); err != nil {
 		return c, term.Usage("give refuse, warn or off", "--card-guard %q is not valid", f.cardGuard)
+	}
+	if c.secondFactor, err = store.ParseSecondFactor(f.secondFactor); err != nil {
+		return c, term.Usage("give off, offered, operators or all", "--second-factor %q is not valid", f.secondFactor)
 	}
 	for _, name := range []string{"access-ttl", "refresh-ttl", "code-ttl", "session-idle"} {
 		if ttl := flags.Lookup(name).Value.(*term.Duration); time.Duration(*ttl) < time.Second {

@@ -87,6 +87,8 @@ const outline = `
 ### Platform §12: tokens
 ### Platform §13: out again
 ### Platform §14: recipes
+## The second factor
+### Guard §1: what it is
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner
