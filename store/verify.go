@@ -162,6 +162,7 @@ var recordKinds = map[byte]recordKind{
 	record.TagFeed: {keyShape{tail: record.FeedPositionSize}, func(v *verifier, k []byte, _ keyParts, value []byte) error {
 		return v.log.FeedEntry(record.FeedPositionAt(k), value)
 	}},
+	record.TagAlarm:       {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeAlarm(value); return err })},
 	record.TagCertificate: {keyShape{texts: 1}, decoded(func(_ keyParts, value []byte) error { _, err := decodeCertificate(value); return err })},
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -79,8 +80,16 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key, lock *da
 	return &backupSchedule{
 		only: only, below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
-		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, failed: r.metrics.backupFailures.Inc,
+		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, ended: r.backupEnded,
 	}, nil
+}
+
+// backupEnded notes the outcome of a backup.
+func (r *running) backupEnded(ctx context.Context, err error) {
+	if err != nil {
+		r.metrics.backupFailures.Inc()
+	}
+	r.noteOutcome(ctx, backupFailed.check, err)
 }
 
 // lockBackups keeps another server with the same data, such as a restored copy, out of the

@@ -73,8 +73,8 @@ type backupSchedule struct {
 	now      func() time.Time
 	log      *slog.Logger
 	free     func(dir string) (uint64, error)
-	freeMin  func() uint64 // bytes that must stay free
-	failed   func()        // counts a failure
+	freeMin  func() uint64                        // bytes that must stay free
+	ended    func(ctx context.Context, err error) // notes an outcome, and counts a failure
 	store    *store.Store
 	notes    store.BackupNotes
 	desk     deskWork
@@ -96,13 +96,14 @@ func (s *backupSchedule) run(ctx context.Context) {
 		}
 		switch err := s.make(ctx, now); {
 		case err == nil:
+			s.ended(ctx, nil)
 			due, retry = now.Add(s.every), backupRetryFirst
 		case ctx.Err() != nil: // due again after the next start
 		case term.FailureOf(err).Code == term.ExitBusy: // another backup is in progress
 			due = s.now().Add(backupRetryFirst)
 			s.log.Info("scheduled backup postponed", "reason", err.Error(), "next_try", due)
 		default:
-			s.failed()
+			s.ended(ctx, err)
 			due, retry = s.now().Add(min(retry, s.every)), min(2*retry, backupRetryMax)
 			s.log.Warn("scheduled backup failed", "err", err, "hint", term.FailureOf(err).Hint, "next_try", due)
 		}

@@ -38,7 +38,11 @@ func newSchedule(t *testing.T, dir string, every time.Duration, keep int) *sched
 	s.backupSchedule = &backupSchedule{
 		moved: func() error { return nil },
 		dir:   dir, every: every, keep: keep, instance: f.InstanceID(), now: f.Now, log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		free: func(string) (uint64, error) { return s.space.Load(), nil }, freeMin: func() uint64 { return 1 << 20 }, failed: func() { s.failures.Add(1) },
+		free: func(string) (uint64, error) { return s.space.Load(), nil }, freeMin: func() uint64 { return 1 << 20 }, ended: func(_ context.Context, err error) {
+			if err != nil {
+				s.failures.Add(1)
+			}
+		},
 		store: f.Store, notes: store.BackupNotes{Version: "test", Key: f.Key.Fingerprint()},
 	}
 	return s

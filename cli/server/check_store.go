@@ -25,6 +25,7 @@ type checkup struct {
 	data   *datadir.Opened
 	server *running // or nil
 	report func(admin.Finding)
+	begun  func(check string) bool // nil, or whether it lasts already
 }
 
 // StoreCheck returns the check of an open store that no server uses.
@@ -62,6 +63,7 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 		u.report(u.clock(ctx))
 	}
 	u.report(u.backup(ctx))
+	u.backupThen(ctx)
 	u.report(u.webhooks(ctx))
 	u.imported(ctx)
 	u.clients(ctx)
@@ -86,7 +88,7 @@ func (u checkup) store(ctx context.Context) admin.Finding {
 	err := u.data.Store.Check(ctx)
 	if err == nil && u.server != nil {
 		if damage := u.server.damaged(); damage != nil {
-			return problemOf("store", nextDamage, "%v", damage)
+			return storeDamaged.finding(nextDamage, "%v", damage)
 		}
 		err = u.server.ready()
 	}
@@ -110,11 +112,12 @@ func (u checkup) disk() admin.Finding {
 	}
 	text := fmt.Sprintf("%s free, the store uses %s", term.ShowBytes(space.Free), term.ShowBytes(space.Used))
 	const next = "free some space, or keep events for a shorter time with --retain"
-	switch {
-	case space.Free < space.FreeMin:
-		return problemOf(check, next, "%s: below %s, changes are refused", text, term.ShowBytes(space.FreeMin))
-	case space.Free < space.FreeMin+diskSpare:
-		return warningOf(check, next, "%s: below %s, changes will be refused", text, term.ShowBytes(space.FreeMin))
+	for _, f := range u.diskRows(space.Free, space.FreeMin) {
+		text += ": below " + term.ShowBytes(space.FreeMin) + ", changes "
+		if f.row == diskFull {
+			return f.finding(next, "%sare refused", text)
+		}
+		return f.finding(next, "%swill be refused", text)
 	}
 	return allRight(check, "%s", text)
 }
@@ -144,17 +147,8 @@ func (u checkup) files() admin.Finding {
 // diskSpare is how much more than the minimum should be free, as in docs/alerts.yml.
 const diskSpare = 288 << 20
 
-// clock compares the machine's clock with the last write, and the store's clock with the
-// last event.
 func (u checkup) clock(ctx context.Context) admin.Finding {
-	var last time.Time
-	var err error
-	if disk, ok := u.data.DB.(datadir.DiskEngine); ok {
-		last, err = disk.CheckClock()
-	}
-	if err == nil {
-		err = u.data.Store.Events.CheckClock(ctx)
-	}
+	last, err := u.checkClock(ctx)
 	now := u.data.Store.Now()
 	switch {
 	case err != nil:
@@ -174,15 +168,18 @@ func (u checkup) backup(ctx context.Context) admin.Finding {
 	if _, onDisk, err := datadir.SpaceOf(u.data.DB); err == nil && !onDisk {
 		return allRight(check, "not needed: the store is in memory")
 	}
-	every, dir := 24*time.Hour, ""
+	dir := ""
 	if u.server != nil && u.server.backups != nil {
-		every, dir = max(every, u.server.backups.every), u.server.backups.dir
+		dir = u.server.backups.dir
 		if _, err := u.server.backups.own(); err != nil {
 			return problemFrom(check, next, err)
 		}
 		if err := isWritable(dir); err != nil { // a disk with errors is mounted again read-only
 			return problemFrom(check, next, backupDirError(dir, dir, err))
 		}
+	}
+	if failed, err := u.failedBackup(ctx); err == nil && failed != nil {
+		return backupFailed.finding(next, "the backup of %s failed: %s", term.ShowTime(failed.At.Unix()), failed.Text)
 	}
 	made, err := u.data.Store.LastBackup(ctx)
 	switch {
@@ -196,10 +193,21 @@ func (u checkup) backup(ctx context.Context) admin.Finding {
 	if _, err := os.Lstat(made.File); filepath.Dir(made.File) == dir && errors.Is(err, fs.ErrNotExist) {
 		return warningOf(check, next, "the last backup was removed: %s", text)
 	}
-	if age > 2*every {
-		return warningOf(check, next, "the last backup is %s old: %s", term.ShowAge(age), text)
+	if age > u.backupAgeMax() {
+		return backupOverdue.finding(next, "the last backup is %s old: %s", term.ShowAge(age), text)
 	}
 	return allRight(check, "%s", text)
+}
+
+// backupThen reports how the program after the last backup ended, if it failed.
+func (u checkup) backupThen(ctx context.Context) {
+	failed, err := u.failure(ctx, backupThenFailed.check)
+	switch {
+	case err != nil:
+		u.report(problemReading(backupThenFailed.check, err))
+	case failed != nil:
+		u.report(backupThenFailed.finding("see the server's log, and run the program by hand", "the program after the backup failed at %s: %s", term.ShowTime(failed.At.Unix()), failed.Text))
+	}
 }
 
 // proxies checks the X-Forwarded-For headers received so far. Doctor's own request to the
@@ -229,12 +237,12 @@ func (u checkup) proxies() admin.Finding {
 
 func certificateFinding(s admin.CertificateStatus, now time.Time) admin.Finding {
 	const check, next = "tls", "see TollhouseCertificateExpiring in docs/operations.md"
-	text, left := describeCertificate(s, now), time.Unix(s.Expires, 0).Sub(now)
-	switch {
-	case s.Expires == 0, left < 0:
+	text := describeCertificate(s, now)
+	for _, f := range certificateRows(s, now) {
+		return f.finding(next, "%s", text)
+	}
+	if s.Expires == 0 {
 		return problemOf(check, next, "%s", text)
-	case isCertificateLate(s, now), s.Problem != "":
-		return warningOf(check, next, "%s", text)
 	}
 	return allRight(check, "%s", text)
 }

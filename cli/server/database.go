@@ -140,7 +140,7 @@ func (u checkup) databaseClock(ctx context.Context, c pgkv.Clock) admin.Finding 
 		err = u.data.Store.Events.CheckClock(ctx)
 	}
 	if err != nil {
-		return problemFrom("clock", "correct the clock", err)
+		return problemFrom(clockWrong.check, clockWrong.next, err)
 	}
 	return allRight("clock", "%s, %s off the database's clock", u.data.Store.Now().Format(time.RFC3339), c.Offset.Abs().Round(time.Millisecond))
 }

@@ -150,8 +150,10 @@ func (s *backupSchedule) List() ([]desk.BackupFile, error) {
 func (s *backupSchedule) Make() bool {
 	return s.desk.begin(desk.BackupState{Making: true}, func(ctx context.Context) error {
 		err := s.make(ctx, s.now())
+		if ctx.Err() == nil {
+			s.ended(ctx, err)
+		}
 		if err != nil && ctx.Err() == nil {
-			s.failed()
 			s.log.Warn("backup failed", "err", err)
 		}
 		return err

@@ -203,7 +203,7 @@ func (m *metrics) expose(r *running) http.Handler {
 	m.prepare(r.server().Site.Outcomes())
 	m.registry.MustRegister(
 		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
-		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.webhooks.attempts, m.webhooks.time, webhookGauges{r}, importedGauge{r},
+		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.webhooks.attempts, m.webhooks.time, webhookGauges{r}, importedGauge{r}, findingGauge{r},
 		newGauges(r), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if r.presence != nil {

@@ -225,6 +225,7 @@ var firing = map[string]change{
 	"TollhouseDamage":        to("tollhouse_store_damaged", 1),
 	"TollhouseCheckOverdue":  to("process_start_time_seconds", -3*86400),
 	"TollhouseNoBackup":      to("tollhouse_backup_last_timestamp_seconds", -3*86400),
+	"TollhouseFinding":       to(`tollhouse_finding{check="backup",state="warning"}`, 1),
 	"TollhouseDiskFull":      to("tollhouse_store_free_bytes", 130e6),
 	"TollhouseDiskExhausted": to("tollhouse_store_free_bytes", 100e6),
 	"TollhouseAccountWrites": grows("tollhouse_account_writes_refused_total", 1),

@@ -67,6 +67,7 @@ type running struct {
 	damage   atomic.Pointer[error]     // found in the stored data
 	checked  atomic.Pointer[lastCheck] // the last finished check of the stored data
 	checking sync.Mutex                // held during a check
+	outcomes outcomes                  // of work on a schedule
 	search   chan struct{}             // asks for a check now; nil is never
 	fatal    chan error                // a write with an unknown outcome, or a store that was moved
 	overdue  chan struct{}             // receives when a stop has taken too long

@@ -163,7 +163,7 @@ func (u checkup) webhooks(ctx context.Context) admin.Finding {
 	case c.Endpoints == 0:
 		return allRight(check, "none")
 	case c.Held && c.reason == webhook.HeldRestored:
-		return warningOf(check, "if this is the real server and not a copy: tollhouse webhook resume", "held since a restore at %s; nothing is sent", term.ShowTime(c.since.Unix()))
+		return webhooksHeld.finding(webhooksHeld.next, "held since a restore at %s; nothing is sent", term.ShowTime(c.since.Unix()))
 	case c.Held:
 		return warningOf(check, "tollhouse webhook resume", "held since %s; nothing is sent", term.ShowTime(c.since.Unix()))
 	case c.lost > 0:

@@ -20,7 +20,7 @@ var KindWords = map[byte]string{
 	TagCounts: "counts of events",
 	TagRing:   "counts of requests", TagSignIn: "latest sign-ins", TagFactor: "second factors", TagClientUse: "latest uses of clients",
 	TagWebhook: "webhook endpoints", TagWebhookID: "list of webhook endpoints", TagWebhookSet: "webhook events set aside", TagWebhookLine: "webhook deliveries",
-	TagFeed: "feed of all accounts",
+	TagFeed: "feed of all accounts", TagAlarm: "notes of the alarms",
 }
 
 // NameKeys names the kinds of record with keys from first to last. A nil last

@@ -58,6 +58,7 @@ const (
 	TagWebhookLine  = 'L' // str(account) id16 slot4
 	TagFeed         = 'G' // feed position, 8 bytes
 	TagFactor       = 'j' // id16
+	TagAlarm        = 'J' // str(name)
 )
 
 // The kinds of record that an engine does well to keep in memory, because almost every
@@ -136,6 +137,7 @@ func UserKey(id secret.ID) Key               { return NewKey(TagUser).ID(id) }
 func UserNameKey(name string) Key            { return NewKey(TagUserName).Str(name) }
 func AccountKey(id string) Key               { return NewKey(TagAccount).Str(id) }
 func AccountUsersKey(account string) Key     { return NewKey(TagAccountUser).Str(account) }
+func AlarmKey(name string) Key               { return NewKey(TagAlarm).Str(name) }
 func CertificateKey(name string) Key         { return NewKey(TagCertificate).Str(name) }
 func SessionKey(h secret.Hash) Key           { return NewKey(TagSession).Hash(h) }
 func FactorKey(user secret.ID) Key           { return NewKey(TagFactor).ID(user) }

@@ -143,13 +143,13 @@ func TestKeyTagsDiffer(t *testing.T) {
 	tags := []byte{TagMeta, TagClient, TagUser, TagUserName, TagAccount, TagSession, TagUserSession, TagDecided, TagCode, TagUserCode, TagFamily, TagClientFamily,
 		TagUserFamily, TagAccessToken, TagRefreshToken, TagAudit, TagEventHead, TagEventForeign, TagKnownType, TagResource, TagCertificate, TagLog,
 		TagCounts, TagRing, TagSignIn, TagClientUse,
-		TagWebhook, TagWebhookID, TagWebhookSet, TagWebhookLine, TagFeed, TagImported, TagFactor}
+		TagWebhook, TagWebhookID, TagWebhookSet, TagWebhookLine, TagFeed, TagImported, TagFactor, TagAlarm}
 	// The letters are on users' disks: this text may grow, never change.
-	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqgiIwbPLGTj" {
+	if got := string(tags); got != "mcuUasSdkKfFWtrlhxnovEqgiIwbPLGTjJ" {
 		t.Errorf("tags are %q", got)
 	}
 	slices.Sort(tags)
-	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqgiIwbPLGTj") {
+	if len(slices.Compact(tags)) != len("mcuUasSdkKfFWtrlhxnovEqgiIwbPLGTjJ") {
 		t.Error("two nouns share a tag")
 	}
 }

@@ -81,7 +81,8 @@ type Presence struct {
 
 // State is what a server knows of the database and the others, as of its last look.
 type State struct {
-	Away    error // nil, or why the database does not answer
+	Away    error     // nil, or why the database does not answer
+	Looked  time.Time // of this machine's clock; a look happens every 10 s while the database answers
 	Clock   Clock
 	Servers []Server  // that are alive, including this one
 	Damage  string    // what the last check of any server found, or ""
@@ -354,6 +355,7 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 	if now.Size, err = s.size(ctx, site); err != nil {
 		return err
 	}
+	now.Looked = time.Now()
 	p.mu.Lock()
 	p.state = now
 	p.mu.Unlock()

@@ -1,0 +1,302 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"tollhouse/cli/database"
+	"tollhouse/cli/datadir"
+	"tollhouse/cli/term"
+	"tollhouse/handlers/admin"
+	"tollhouse/store"
+	"tollhouse/store/record"
+	"tollhouse/store/webhook"
+)
+
+// row is a row of the table of findings: one thing that can be wrong with a server. doctor and
+// the desk show its check and state, /metrics has a series for each check and state. The words
+// name no user, client, account, path or URL, since they may leave the machine.
+type row struct {
+	check, state string
+	title, text  string // text may have verbs for numbers, times and sizes
+	next         string
+}
+
+const (
+	nextDoctor   = "run tollhouse doctor on the server"
+	nextEndpoint = "look at its deliveries: tollhouse webhook deliveries ENDPOINT_ID"
+)
+
+// The table of findings, in the order in which they are looked at.
+var (
+	diskFull = &row{"disk", admin.StateProblem, "Disk full", "%s are free. Below %s, changes are refused.", "free some space"}
+	diskLow  = &row{"disk", admin.StateWarning, "Disk almost full", "%s are free. Below %s, changes will be refused.", "free some space"}
+
+	storeDamaged = &row{"store", admin.StateProblem, "Damage found", "A check found damage in the store.", nextDoctor}
+	clockWrong   = &row{"clock", admin.StateProblem, "Clock wrong", "The clock is wrong, so the server is not ready.", "correct the clock"}
+
+	certificateMissing = &row{"tls", admin.StateProblem, "Certificate not renewed", "No certificate has been issued.", nextDoctor}
+	certificateExpired = &row{"tls", admin.StateProblem, "Certificate expired", "The certificate expired at %s.", nextDoctor}
+	certificateLate    = &row{"tls", admin.StateWarning, "Certificate not renewed", "The certificate should have been renewed. It expires at %s.", nextDoctor}
+
+	backupFailed     = &row{"backup", admin.StateWarning, "Backup failed", "The backup of %s failed.", "see the server's log"}
+	backupOverdue    = &row{"backup", admin.StateWarning, "Backup overdue", "The newest backup is %s old.", "see the server's log"}
+	backupThenFailed = &row{"backup-then", admin.StateWarning, "Program after the backup failed", "The program that runs after each backup failed at %s. The backup itself is complete.", "see the server's log"}
+
+	webhookDisabled = &row{"webhooks", admin.StateWarning, "Webhook endpoint disabled", "The server disabled a webhook endpoint.", nextEndpoint}
+	webhookFailing  = &row{"webhooks", admin.StateWarning, "Webhook endpoint failing", "A webhook endpoint has failed for a day or longer.", nextEndpoint}
+	webhooksHeld    = &row{"webhooks", admin.StateWarning, "Webhooks held", "All deliveries are held since a restore.", "if this is the real server and not a copy: tollhouse webhook resume"}
+
+	databaseAway = &row{"database", admin.StateProblem, "Database does not answer", "The database has not answered for %s.", "check that it runs"}
+)
+
+// rows is the table.
+var rows = []*row{
+	diskFull, diskLow, storeDamaged, clockWrong, certificateMissing, certificateExpired, certificateLate, backupFailed, backupOverdue, backupThenFailed,
+	webhookDisabled, webhookFailing, webhooksHeld, databaseAway,
+}
+
+// checksOfRows returns the names of the checks in the table.
+func checksOfRows() []string {
+	var names []string
+	for _, r := range rows {
+		if !slices.Contains(names, r.check) {
+			names = append(names, r.check)
+		}
+	}
+	return names
+}
+
+// lasting is a row that applies now.
+type lasting struct {
+	*row
+	subject string // an id, or ""
+	text    string
+}
+
+func (r *row) now(args ...any) []lasting {
+	return []lasting{{row: r, text: fmt.Sprintf(r.text, args...)}}
+}
+
+// of is now about something with an id.
+func (r *row) of(subject string) lasting { return lasting{row: r, subject: subject, text: r.text} }
+
+// finding returns what doctor shows of a row.
+func (r *row) finding(next, format string, args ...any) admin.Finding {
+	return admin.Finding{Check: r.check, State: r.state, Next: next, Detail: fmt.Sprintf(format, args...)}
+}
+
+// lastingChecks says which rows apply, for each check that has some. An error means that it is
+// not known now.
+var lastingChecks = map[string]func(u checkup, ctx context.Context) ([]lasting, error){
+	"disk":        func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDisk() },
+	"store":       func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDamage() },
+	"clock":       checkup.lastingClock,
+	"tls":         func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingCertificate(), nil },
+	"backup":      checkup.lastingBackup,
+	"backup-then": checkup.lastingBackupThen,
+	"webhooks":    checkup.lastingWebhooks,
+	"database":    func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDatabase(), nil },
+}
+
+// errNotYet means that what a finding depends on is not known yet.
+var errNotYet = errors.New("not known yet")
+
+// lasting returns the rows that apply, and calls unknown for each check that cannot say.
+func (u checkup) lasting(ctx context.Context, unknown func(check string)) (found []lasting) {
+	for _, check := range checksOfRows() {
+		of, err := lastingChecks[check](u, ctx)
+		if err != nil {
+			unknown(check)
+			continue
+		}
+		found = append(found, of...)
+	}
+	return found
+}
+
+// has reports whether this check has begun and not ended, where a bound for the end differs from
+// the one for the beginning.
+func (u checkup) has(check string) bool { return u.begun != nil && u.begun(check) }
+
+// diskMargin is how far above a bound the free space has to be to end what fell below it.
+const diskMargin = 10 // percent
+
+// lastingDisk applies the bounds of docs/alerts.yml.
+func (u checkup) lastingDisk() ([]lasting, error) {
+	space, onDisk, err := datadir.SpaceOf(u.data.DB)
+	if err != nil || !onDisk {
+		return nil, err
+	}
+	return u.diskRows(space.Free, space.FreeMin), nil
+}
+
+func (u checkup) diskRows(free, freeMin uint64) []lasting {
+	low := freeMin + diskSpare
+	if u.has(diskLow.check) {
+		low += low * diskMargin / 100
+	}
+	switch {
+	case free < freeMin:
+		return diskFull.now(term.ShowBytes(free), term.ShowBytes(freeMin))
+	case free < low:
+		return diskLow.now(term.ShowBytes(free), term.ShowBytes(freeMin))
+	}
+	return nil
+}
+
+func (u checkup) lastingDamage() ([]lasting, error) {
+	switch {
+	case u.server == nil:
+		return nil, nil
+	case u.server.damaged() != nil:
+		return storeDamaged.now(), nil
+	case u.server.presence == nil && u.server.checked.Load() == nil:
+		return nil, errNotYet // damage that was found before the start may still be there
+	}
+	return nil, nil
+}
+
+func (u checkup) lastingClock(ctx context.Context) ([]lasting, error) {
+	_, err := u.checkClock(ctx)
+	switch {
+	case err == nil:
+		return nil, nil
+	case errors.Is(err, record.ErrUnavailable), errors.Is(err, record.ErrCorrupt), ctx.Err() != nil:
+		return nil, err
+	}
+	return clockWrong.now(), nil
+}
+
+// checkClock compares the clock with the last write, which it returns if it is known, with the
+// last event, and with that of the database.
+func (u checkup) checkClock(ctx context.Context) (last time.Time, err error) {
+	if disk, ok := u.data.DB.(datadir.DiskEngine); ok {
+		last, err = disk.CheckClock()
+	}
+	if u.server != nil && u.server.presence != nil {
+		err = database.CheckOffset(u.server.presence.State().Clock)
+	}
+	if err == nil {
+		err = u.data.Store.Events.CheckClock(ctx)
+	}
+	return last, err
+}
+
+func (u checkup) lastingCertificate() []lasting {
+	if u.server == nil || u.server.certificates == nil {
+		return nil
+	}
+	return certificateRows(u.server.certificates.status(), time.Now())
+}
+
+func certificateRows(s admin.CertificateStatus, now time.Time) []lasting {
+	switch expires := term.ShowTime(s.Expires); {
+	case s.Expires == 0 && s.Problem == "": // the first is being ordered
+		return nil
+	case s.Expires == 0:
+		return certificateMissing.now()
+	case s.Expires < now.Unix():
+		return certificateExpired.now(expires)
+	case isCertificateLate(s, now), s.Problem != "":
+		return certificateLate.now(expires)
+	}
+	return nil
+}
+
+// lastingBackup is about backups that tollhouse makes: of a database it does not see those that
+// the database makes itself.
+func (u checkup) lastingBackup(ctx context.Context) ([]lasting, error) {
+	if _, ok := u.data.DB.(*database.Engine); ok || u.server == nil {
+		return nil, nil
+	}
+	failed, err := u.failedBackup(ctx)
+	if err != nil || failed != nil {
+		return failedRows(backupFailed, failed), err
+	}
+	made, err := u.data.Store.LastBackup(ctx)
+	if errors.Is(err, record.ErrNotFound) {
+		return nil, nil // the first one of a schedule is made at the start, or fails
+	}
+	if age := u.data.Store.Now().Sub(made.Created); err == nil && age > u.backupAgeMax() {
+		return backupOverdue.now(term.ShowAge(age)), nil
+	}
+	return nil, err
+}
+
+// failedBackup returns the failure of a backup since the last good one, which a command may have
+// made.
+func (u checkup) failedBackup(ctx context.Context) (*store.Failure, error) {
+	failed, err := u.failure(ctx, backupFailed.check)
+	if err != nil || failed == nil {
+		return nil, err
+	}
+	made, err := u.data.Store.LastBackup(ctx)
+	if err == nil && made.Created.After(failed.At) {
+		return nil, nil
+	}
+	return failed, nil
+}
+
+// backupAgeMax is how old the newest backup may be.
+func (u checkup) backupAgeMax() time.Duration {
+	every := 24 * time.Hour
+	if u.server != nil && u.server.backups != nil {
+		every = max(every, u.server.backups.every)
+	}
+	return 2 * every
+}
+
+func failedRows(r *row, failed *store.Failure) []lasting {
+	if failed == nil {
+		return nil
+	}
+	return r.now(term.ShowTime(failed.At.Unix()))
+}
+
+func (u checkup) lastingBackupThen(ctx context.Context) ([]lasting, error) {
+	if u.server == nil {
+		return nil, nil
+	}
+	failed, err := u.server.failureOf(ctx, backupThenFailed.check)
+	return failedRows(backupThenFailed, failed), err
+}
+
+func (u checkup) lastingWebhooks(ctx context.Context) (found []lasting, err error) {
+	in, err := u.data.Store.Webhooks.Instance(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.Held && in.Reason == webhook.HeldRestored {
+		found = webhooksHeld.now()
+	}
+	now := u.data.Store.Now()
+	err = u.data.Store.Webhooks.Each(ctx, func(e webhook.Endpoint) error {
+		switch since := e.Trouble.Since; {
+		case e.Health() == webhook.HealthDisabled:
+			if e.Disabled.By == webhook.ByReceiver || e.Disabled.By == webhook.BySystem {
+				found = append(found, webhookDisabled.of(e.ID))
+			}
+		case e.Health() == webhook.HealthFailing && !since.IsZero() && now.Sub(since) >= failingLong:
+			found = append(found, webhookFailing.of(e.ID))
+		}
+		return nil
+	})
+	return found, err
+}
+
+// awayLong is how long a database may give no answer. It is asked every 10 s.
+const awayLong = 30 * time.Second
+
+func (u checkup) lastingDatabase() []lasting {
+	if u.server == nil || u.server.presence == nil {
+		return nil
+	}
+	if away := time.Since(u.server.presence.State().Looked); away >= awayLong {
+		return databaseAway.now(term.ShowAge(away))
+	}
+	return nil
+}
