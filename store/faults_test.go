@@ -70,6 +70,7 @@ func keepHouse(t *testing.T) household {
 	}
 	must.Do(t, f.RecordBackup(ctx, store.BackupMade{Created: f.Now(), File: "-"}, store.By{}))
 	must.Do(t, f.UpdateCertificate(ctx, "pay.example", []byte(canaryKey)))
+	must.Do(t, f.RecordOutcome(ctx, "backup", &store.Failure{At: f.Now(), Text: "no space"}))
 	f.Flush(ctx)
 	return h
 }
@@ -309,6 +310,10 @@ func (h household) calls(t *testing.T) []storetest.Call {
 		{Name: "RecordBackup", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
 			return nil, s.RecordBackup(ctx, store.BackupMade{Created: h.Now(), File: "-", Scheduled: true}, by)
 		}},
+		{Name: "RecordOutcome", Run: func(ctx ctxt, s st) (any, error) {
+			return nil, s.RecordOutcome(ctx, "backup", nil)
+		}},
+		{Name: "LastFailure", Run: func(ctx ctxt, s st) (any, error) { return s.LastFailure(ctx, "backup") }},
 		{Name: "LastBackup", Run: func(ctx ctxt, s st) (any, error) { return s.LastBackup(ctx) }},
 		{Name: "UpdateCertificate", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
 			return nil, s.UpdateCertificate(ctx, "pay.example", []byte("another"))

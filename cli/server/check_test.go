@@ -138,6 +138,9 @@ func TestDoctorFindings(t *testing.T) {
 		} {
 			s := admin.CertificateStatus{Source: tlsFiles, Names: []string{"pay.example"}, NotBefore: now.Add(c.left - c.lives).Unix(), Expires: now.Add(c.left).Unix(), Problem: c.problem}
 			f := certificateFinding(s, now)
+			if found := certificateRows(s, now); (len(found) == 0) != (c.want == admin.StateOK) || len(found) == 1 && found[0].state != c.want {
+				t.Errorf("of %s with %s left, %q: the table has %+v, want %s", c.lives, c.left, c.problem, found, c.want)
+			}
 			if f.State != c.want || !strings.Contains(f.Detail, "pay.example") || !strings.Contains(f.Detail, c.says) || c.says != late && strings.Contains(f.Detail, late) && c.left > 0 {
 				t.Errorf("of %s with %s left, %q: %+v, want %s that says %q", c.lives, c.left, c.problem, f, c.want, c.says)
 			}

@@ -275,12 +275,10 @@ func (u checkup) lastingWebhooks(ctx context.Context) (found []lasting, err erro
 	}
 	now := u.data.Store.Now()
 	err = u.data.Store.Webhooks.Each(ctx, func(e webhook.Endpoint) error {
-		switch since := e.Trouble.Since; {
-		case e.Health() == webhook.HealthDisabled:
-			if e.Disabled.By == webhook.ByReceiver || e.Disabled.By == webhook.BySystem {
-				found = append(found, webhookDisabled.of(e.ID))
-			}
-		case e.Health() == webhook.HealthFailing && !since.IsZero() && now.Sub(since) >= failingLong:
+		switch {
+		case isRefused(e):
+			found = append(found, webhookDisabled.of(e.ID))
+		case isFailingLong(e, now):
 			found = append(found, webhookFailing.of(e.ID))
 		}
 		return nil

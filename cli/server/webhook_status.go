@@ -22,6 +22,7 @@ type webhookCounts struct {
 	reason     string
 	lost       int // disabled because their secrets cannot be read
 	failingDay int // failing for a day or longer
+	refused    int // disabled by their receiver or by the server
 }
 
 // failingLong is how long an endpoint fails until doctor warns.
@@ -106,10 +107,13 @@ func countWebhooks(ctx context.Context, s *store.Store, waits *waitingEvents) (c
 			if e.Disabled.Reason == webhook.SecretLost {
 				c.lost++
 			}
+			if isRefused(e) {
+				c.refused++
+			}
 			return nil
 		case webhook.HealthFailing:
 			c.Failing++
-			if since := e.Trouble.Since; !since.IsZero() && now.Sub(since) >= failingLong {
+			if isFailingLong(e, now) {
 				c.failingDay++
 			}
 		}
@@ -127,6 +131,15 @@ func countWebhooks(ctx context.Context, s *store.Store, waits *waitingEvents) (c
 	}
 	waits.seen = seen
 	return c, nil
+}
+
+func isRefused(e webhook.Endpoint) bool {
+	return e.Health() == webhook.HealthDisabled && (e.Disabled.By == webhook.ByReceiver || e.Disabled.By == webhook.BySystem)
+}
+
+func isFailingLong(e webhook.Endpoint, now time.Time) bool {
+	since := e.Trouble.Since
+	return e.Health() == webhook.HealthFailing && !since.IsZero() && now.Sub(since) >= failingLong
 }
 
 // webhooksRow is the line of the status command.
@@ -169,6 +182,8 @@ func (u checkup) webhooks(ctx context.Context) admin.Finding {
 	case c.lost > 0:
 		return warningOf(check, "put secret.key back, or use tollhouse webhook rotate-secret and tollhouse webhook enable for each",
 			"%s disabled because the server key was replaced and the secrets cannot be read", term.Count(int64(c.lost), "endpoint is", "endpoints are"))
+	case c.refused > 0:
+		return webhookDisabled.finding(list+" --state disabled", "%s disabled by the server or the receiver: %s", term.Count(int64(c.refused), "endpoint is", "endpoints are"), text)
 	case c.failingDay > 0:
 		return warningOf(check, list+" --state failing", "%s failed for a day or longer: %s", term.Count(int64(c.failingDay), "endpoint has", "endpoints have"), text)
 	case c.Failing > 0:

@@ -94,6 +94,7 @@ const outline = `
 ### One data directory, one owner
 ### Backup
 ### Monitoring
+### Guard §7, §8, §9: findings and alarms
 ### Testers, bad input
 ### TLS and proxies
 ### Releases
