@@ -14,9 +14,19 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers/admin"
+	"tollhouse/store/backup/encryption"
 )
 
+// backingUp is one run of backup.
+type backingUp struct {
+	*program
+	to    *encryption.Recipients // nil for the server's
+	plain bool                   // although the server has recipients
+}
+
 func (p *program) backupCommand() *cobra.Command {
+	b := backingUp{program: p}
+	var recipients datadir.RecipientFlags
 	c := &cobra.Command{
 		Use:   "backup [FILE]",
 		Short: "back up all data to one file; the server may keep running",
@@ -24,30 +34,51 @@ func (p *program) backupCommand() *cobra.Command {
 backup contains everything that was acknowledged before it began. Every record is checked
 before the file appears under its name. The default name contains the time.
 
+With --backup-recipient, or if the running server has recipients, the backup is encrypted in
+the format of age, and a note of its checksum is written to FILE.checked. Only the secret
+key of a recipient decrypts it again, and the server has none.
+
 The server key is not included. Keep a copy of secret.key elsewhere. Without it a restore
 loses open consent screens, refreshes in flight and the secrets of webhook endpoints, but
 nothing else.`,
 		Args: atMostOne("a file"),
-		RunE: p.doing(func(ctx context.Context, args []string) error {
-			name := "tollhouse-" + time.Now().UTC().Format("20060102T150405Z") + ".backup"
-			if len(args) > 0 {
-				name = args[0]
+		RunE: p.doing(func(ctx context.Context, args []string) (err error) {
+			if b.to, err = recipients.Parse(); err != nil {
+				return err
+			}
+			if b.to != nil && b.plain {
+				return term.Usage("leave one of them out, or unset the variable of --backup-recipient", "--plain cannot be combined with recipients")
 			}
 			if err := p.somethingTo("back up"); err != nil {
 				return err
 			}
-			if name == "-" {
-				return p.backUpToOutput(ctx)
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
 			}
-			return p.backUpToFile(ctx, name)
+			if name == "-" {
+				return b.toOutput(ctx)
+			}
+			return b.toFile(ctx, name)
 		}),
 	}
+	c.Flags().BoolVar(&b.plain, "plain", false, "do not encrypt, although the running server encrypts its backups")
+	nameVariables(c.Flags(), "") // a variable must not undo the encryption
+	recipients.Add(c.Flags())
 	c.AddCommand(p.backupVerify())
 	return c
 }
 
-// backUpToOutput checks the backup on its way to standard output.
-func (p *program) backUpToOutput(ctx context.Context) error {
+// choose returns for whom the backup is encrypted, or nil.
+func (p *backingUp) choose(a *adminClient) (*encryption.Recipients, error) {
+	if p.to != nil || p.plain || len(a.info.BackupRecipients) == 0 {
+		return p.to, nil
+	}
+	return encryption.ParseRecipients(a.info.BackupRecipients)
+}
+
+// toOutput checks the backup on its way to standard output.
+func (p *backingUp) toOutput(ctx context.Context) error {
 	if term.IsTerminal(p.Out) {
 		return term.Usage("name a file, or pipe it: tollhouse backup - | ssh …", "a backup cannot be written to a terminal")
 	}
@@ -60,13 +91,29 @@ func (p *program) backUpToOutput(ctx context.Context) error {
 		copied := p.NewMeter("backing up", body, 0)
 		defer copied.Clear()
 		sent := &counted{w: datadir.DiskWriter{W: p.Out, Name: "standard output"}}
-		checked, err := datadir.ReadBackup(ctx, io.TeeReader(copied, sent), "the backup")
+		to, err := p.choose(a)
+		if err != nil {
+			return err
+		}
+		var checked datadir.CheckedBackup
+		if to == nil {
+			checked, err = datadir.ReadBackup(ctx, io.TeeReader(copied, sent), "the backup", nil)
+		} else {
+			checked, err = datadir.EncryptBackup(ctx, sent, to, "the backup", copyOf(copied))
+		}
 		if err != nil {
 			return datadir.BrokenBackup(err)
 		}
-		p.warnUnnoted(a.backedUp(ctx, admin.AdminBackup{File: "-", Created: checked.Created, Bytes: uint64(sent.n), Records: uint64(checked.Records)}))
+		p.warnUnnoted(a.backedUp(ctx, admin.AdminBackup{File: "-", Created: checked.Created, Bytes: uint64(sent.n), Records: uint64(checked.Records), Encrypted: checked.Encrypted}))
 		return nil
 	})
+}
+
+func copyOf(r io.Reader) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.Copy(w, r)
+		return err
+	}
 }
 
 // counted counts what is written.
@@ -103,15 +150,25 @@ func (a *adminClient) backup(ctx context.Context) (io.ReadCloser, error) {
 	return answer.Body, nil
 }
 
-// backUpToFile writes a temporary file next to name, and renames it after reading
-// it back and checking it.
-func (p *program) backUpToFile(ctx context.Context, name string) error {
-	if err := p.mayOverwrite(ctx, name); err != nil {
-		return err
+// toFile writes a temporary file next to name, and renames it after reading it back and
+// checking it. If name is "", the file is named after the time.
+func (p *backingUp) toFile(ctx context.Context, name string) error {
+	if name != "" {
+		if err := p.mayOverwrite(ctx, name); err != nil {
+			return err
+		}
 	}
 	var f *datadir.BackupFile
 	var in io.Reader
 	err := p.manage(ctx, "backup", needsData, func(a *adminClient) (err error) {
+		to, err := p.choose(a)
+		if err == nil && name == "" {
+			name = "tollhouse-" + time.Now().UTC().Format("20060102T150405Z") + datadir.SuffixOf(to)
+			err = p.mayOverwrite(ctx, name)
+		}
+		if err != nil {
+			return err
+		}
 		if f, err = datadir.NewBackupFile(name); err != nil {
 			return err
 		}
@@ -126,10 +183,7 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 		if _, alone := a.http.Transport.(*inProcess); !alone {
 			in = &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestBesidePeople}
 		}
-		return f.Fill(func(w io.Writer) error {
-			_, err := io.Copy(w, copied)
-			return err
-		})
+		return f.Take(ctx, to, copyOf(copied))
 	})
 	if f != nil {
 		defer f.Discard()
@@ -137,19 +191,22 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	checked, err := p.checkFile(ctx, in, name)
-	if err != nil {
-		return datadir.BrokenBackup(err)
-	}
 	size, err := f.Size()
 	if err != nil {
 		return err
 	}
+	read := p.NewMeter("checking", in, size)
+	defer read.Clear()
+	checked, err := f.Check(ctx, read)
+	if err != nil {
+		return datadir.BrokenBackup(err)
+	}
+	read.Clear()
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return err
 	}
-	made := admin.AdminBackup{File: path, Created: checked.Created, Bytes: uint64(size), Records: uint64(checked.Records)}
+	made := admin.AdminBackup{File: path, Created: checked.Created, Bytes: uint64(size), Records: uint64(checked.Records), Encrypted: checked.Encrypted}
 	if err := f.Publish(); err != nil {
 		return err
 	}
@@ -158,7 +215,11 @@ func (p *program) backUpToFile(ctx context.Context, name string) error {
 	if p.JSON {
 		return p.PrintJSON(checked)
 	}
-	return p.Done(nil, "backed up %s to %s", term.Count(checked.Records, "record", "records"), name)
+	how := ""
+	if checked.Encrypted {
+		how = ", encrypted"
+	}
+	return p.Done(nil, "backed up %s to %s%s", term.Count(checked.Records, "record", "records"), name, how)
 }
 
 // mayOverwrite asks before a backup replaces a file. Without a terminal it requires

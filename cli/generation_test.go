@@ -44,7 +44,7 @@ func begunRestore(t *testing.T, dir, file string) (r *restoration, end func()) {
 	must.Do(t, r.lockOut())
 	in := must.Get(os.Open(file))(t)
 	defer in.Close()
-	b, size, err := r.examine(context.Background(), in)
+	b, size, err := r.examine(context.Background(), in, nil)
 	must.Do(t, err)
 	defer b.Close()
 	must.Do(t, r.build(context.Background(), b, size))

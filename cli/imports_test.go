@@ -75,7 +75,8 @@ var importRules = []importRule{
 		but: []string{"tollhouse/store/eventlog", "tollhouse/store/record", "tollhouse/store/kv", "tollhouse/store/stats"}},
 	{name: "history_knows_snapshots_and_ids_only", from: []string{"store/history"}, never: []string{"tollhouse/"},
 		but: []string{"tollhouse/store/snapshot", "tollhouse/store/secret"}},
-	{name: "backup_knows_the_seam_only", from: []string{"store/backup"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/store/kv"}},
+	{name: "backup_knows_the_seam_only", from: []string{"store/backup"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/store/kv", "tollhouse/store/backup"}},
+	{name: "only_encryption_imports_age", from: []string{""}, never: []string{"filippo.io/age"}, but: []string{"store/backup/encryption"}},
 	{name: "handlers_know_no_kv", from: []string{"handlers"}, never: []string{"tollhouse/store/kv"}},
 	{name: "kv_knows_no_store", from: []string{"store/kv"}, never: []string{"tollhouse/"}, but: []string{"tollhouse/store/kv", "tollhouse/store/storetest/must"}},
 	{name: "tests_of_kv_know_no_store", from: []string{"store/kv"}, never: []string{"tollhouse/"},
@@ -195,6 +196,7 @@ func isPackageDir(module fs.FS, dir string) bool {
 // directModules are all modules that the sources name. Another has to remove more than it
 // adds, and its commit to say so.
 var directModules = []string{
+	"filippo.io/age",
 	"github.com/a-h/templ",
 	"github.com/dgraph-io/badger/v4", "github.com/dgraph-io/ristretto/v2",
 	"github.com/hashicorp/golang-lru/v2",

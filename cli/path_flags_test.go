@@ -34,10 +34,10 @@ func pathFlags() []string {
 
 func TestEveryFlagThatTakesAPathIsKnownAsOne(t *testing.T) {
 	t.Parallel()
-	named := regexp.MustCompile(`(^|-)(data|dir|file|cert|key|ca|logo|out|socket|binary)$`)
+	named := regexp.MustCompile(`(^|-)(data|dir|file|cert|key|ca|logo|out|socket|binary|identity)$`)
 	var byName []string
 	everyFlag((&program{}).rootCommand(), func(f *pflag.Flag) {
-		if named.MatchString(f.Name) && f.Value.Type() == "string" && !slices.Contains(byName, f.Name) {
+		if named.MatchString(f.Name) && strings.HasPrefix(f.Value.Type(), "string") && !slices.Contains(byName, f.Name) {
 			byName = append(byName, f.Name)
 		}
 	})
@@ -49,7 +49,7 @@ func TestEveryFlagThatTakesAPathIsKnownAsOne(t *testing.T) {
 
 // commandsWithPath give each flag that takes a path a command that has it.
 var commandsWithPath = map[string][]string{
-	"acme-ca": {"serve"}, "admin-socket": {"serve"}, "backup-dir": {"serve", "--backup-every", "1h"}, "binary": {"print", "systemd"},
+	"acme-ca": {"serve"}, "admin-socket": {"serve"}, "backup-dir": {"serve", "--backup-every", "1h"}, "backup-recipient-file": {"serve"}, "identity": {"backup", "verify", "FILE"}, "binary": {"print", "systemd"},
 	"data": {"serve"}, "key-file": {"serve"}, "logo": {"dev"}, "out": {"user", "code", "--all-without-password"}, "password-file": {"user", "create", "alice"}, "secret-file": {"webhook", "create", "--url", "https://hooks.example/"},
 	"seed-file": {"dev"}, "store-file": {"serve"}, "tls-cert": {"serve"}, "tls-key": {"serve"}, "token-file": {"token", "inspect"},
 	"webhook-ca": {"serve"}, "webhook-proxy-file": {"serve"},
@@ -180,6 +180,8 @@ func TestAByteOrderMarkChangesNothing(t *testing.T) {
 		"tls-cert":           {string(cert), append(slices.Clip(overTLS), "--tls", "files", "--tls-key", keyFile, "--tls-cert", "FILE"), term.ExitBusy, "in use"},
 		"tls-key":            {string(key), append(slices.Clip(overTLS), "--tls", "files", "--tls-cert", certFile, "--tls-key", "FILE"), term.ExitBusy, "in use"},
 		"key-file":           {string(secret.NewKey(nil).Text()), []string{"doctor", "--key-file", "FILE"}, term.ExitFailed, " has the fingerprint "},
+		"identity":           {"AGE-SECRET-KEY-1" + strings.Repeat("q", 58), []string{"backup", "verify", "cli.go", "--identity", "FILE"}, term.ExitUsage, "line 1 of"},
+		"recipients":         {"age1" + strings.Repeat("q", 58), append([]string{"serve", "--backup-recipient-file", "FILE"}, busy...), term.ExitUsage, "line 1 of"},
 		"import":             {`{"type":"invoice.paid"}` + "\n", []string{"event", "import", "FILE", "--account", "acct_1", "--dry-run"}, term.ExitBadData, "resource is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"tollhouse/cli/term"
 	"tollhouse/store"
 	"tollhouse/store/backup"
+	"tollhouse/store/backup/encryption"
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/record"
@@ -41,7 +42,10 @@ removed, unless --keep is given or a server is running. A restore undoes later
 revocations too: tokens revoked and users disabled since then become active again.
 
 Restored data sends no webhooks until you run tollhouse webhook resume, so that a test
-copy does not call production receivers. With --resume-webhooks it sends them.`,
+copy does not call production receivers. With --resume-webhooks it sends them.
+
+An encrypted backup needs --identity, the secret key of a recipient. It is decrypted in
+memory; only the restored data is on the disk, and that is not encrypted.`,
 		Args: operands("a file"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
 			r.p, r.file = p, args[0]
@@ -52,6 +56,7 @@ copy does not call production receivers. With --resume-webhooks it sends them.`,
 	c.Flags().BoolVar(&r.keepAll, "keep", false, "keep all generations, not only the last one in use")
 	c.Flags().BoolVar(&r.acceptClock, "accept-clock", false, "restore even if the clock is earlier than the backup")
 	c.Flags().BoolVar(&r.resume, "resume-webhooks", false, "send webhooks from the restored data immediately; use it only if this replaces the production server")
+	r.identity.Add(c.Flags())
 	nameVariables(c.Flags(), "") // what replaces everything is given on the command line
 	return c
 }
@@ -64,6 +69,7 @@ type restoration struct {
 	still       func() error // fails if the copy may be incomplete; nil for a backup
 	acceptClock bool
 	resume      bool // webhooks are not held
+	identity    datadir.IdentityFlag
 	moved       bool // the store itself is moved here, not a copy of an earlier state
 
 	dir      string
@@ -109,10 +115,14 @@ func (r *restoration) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer closeFile()
+	with, err := r.identity.Parse(&r.p.Console, r.file == "-")
+	if err != nil {
+		return err
+	}
 	if r.dir, err = filepath.Abs(datadir.Locate(r.p.data)); err != nil {
 		return err
 	}
-	b, size, err := r.examine(ctx, in)
+	b, size, err := r.examine(ctx, in, with)
 	if err != nil {
 		return err
 	}
@@ -187,9 +197,9 @@ func (r *restoration) outcome(generation, replaced, here string) restored {
 // examine checks the backup before the directory is touched: a file as a whole, a
 // stream by its header. It returns the backup at its beginning, and its size in
 // bytes if known.
-func (r *restoration) examine(ctx context.Context, in io.Reader) (b *store.BackupFile, size int64, err error) {
+func (r *restoration) examine(ctx context.Context, in io.Reader, with encryption.Identities) (b *store.BackupFile, size int64, err error) {
 	if f, ok := in.(io.Seeker); ok {
-		checked, err := r.p.checkFile(ctx, in, r.file)
+		checked, err := r.p.checkFile(ctx, in, r.file, with)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -201,9 +211,12 @@ func (r *restoration) examine(ctx context.Context, in io.Reader) (b *store.Backu
 		}
 		size = checked.Bytes
 	}
-	b, err = store.OpenBackup(in)
+	b, encrypted, err := datadir.OpenBackup(in, r.file, with)
 	if err != nil {
-		return nil, 0, datadir.BadBackup(r.file, err)
+		return nil, 0, err
+	}
+	if size == 0 { // not checked before
+		r.p.noteUnused(encrypted, with)
 	}
 	r.header = b.Header
 	if err := r.checkClock(time.Now()); err != nil {

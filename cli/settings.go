@@ -15,6 +15,7 @@ import (
 
 	"tollhouse/cli/server"
 	"tollhouse/cli/term"
+	"tollhouse/store/backup/encryption"
 	"tollhouse/store/spelling"
 )
 
@@ -79,16 +80,20 @@ func (p *program) emptyFlag(flags *pflag.FlagSet) (wrong error) {
 		if _, may := f.Annotations[emptyKey]; may || !f.Changed || p.fromVariable[f] || wrong != nil {
 			return
 		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
 		isEmpty := func(value string) bool { return strings.Trim(value, ", \t") == "" }
-		if f.Value.Type() != "bool" && slices.ContainsFunc(values, isEmpty) {
+		if f.Value.Type() != "bool" && slices.ContainsFunc(flagValues(f), isEmpty) {
 			wrong = term.Usage("give "+aValueOf(f)+", or leave --"+f.Name+" out", "--%s is empty", f.Name)
 		}
 	})
 	return wrong
+}
+
+// flagValues returns the values of a flag that may be given several times, or the one of another.
+func flagValues(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
 }
 
 // aValueOf names what a flag takes, such as "an account".
@@ -124,6 +129,9 @@ func (p *program) settle(c *cobra.Command, _ []string) error {
 			wrong = term.Fail(term.ExitConfig, "correct the variable or remove it from the environment", "%s=%q: %s", name, value, valueWanted(f, err))
 		}
 	})
+	if wrong == nil {
+		wrong = p.keyInFlags(c.Flags())
+	}
 	if wrong == nil {
 		wrong = p.unexpandedPath(c.Flags())
 	}
@@ -163,33 +171,39 @@ func (p *program) markedVariable() error {
 // file from Windows.
 func (p *program) unexpandedPath(flags *pflag.FlagSet) (wrong error) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		value := f.Value.String()
-		if wrong != nil || !f.Changed || !isPath(f) || value == "" {
+		if !f.Changed || !isPath(f) {
 			return
 		}
-		reason := ""
-		switch value[0] {
-		case '"', '\'':
-			reason = "the quote would be part of the path"
-		case '~':
-			reason = "only a shell expands ~"
-		case '$':
-			reason = "only a shell expands variables"
-		default:
-			if p.fromVariable[f] && strings.TrimSpace(value) != value {
-				wrong = term.Fail(term.ExitConfig, fmt.Sprintf("remove it; a path that has it can be given with --%s", f.Name),
-					"%s=%q: the white space around it would be part of the path", variableOf(f), value)
+		for _, value := range flagValues(f) {
+			if wrong == nil && value != "" {
+				wrong = p.unexpanded(f, value)
 			}
-			return
 		}
-		hint := "write the whole path, without quotes; ./ in front allows such a name"
-		if p.fromVariable[f] {
-			wrong = term.Fail(term.ExitConfig, hint, "%s=%s: %s", variableOf(f), value, reason)
-			return
-		}
-		wrong = term.Usage(hint, "--%s %s: %s", f.Name, value, reason)
 	})
 	return wrong
+}
+
+func (p *program) unexpanded(f *pflag.Flag, value string) error {
+	reason := ""
+	switch value[0] {
+	case '"', '\'':
+		reason = "the quote would be part of the path"
+	case '~':
+		reason = "only a shell expands ~"
+	case '$':
+		reason = "only a shell expands variables"
+	default:
+		if p.fromVariable[f] && strings.TrimSpace(value) != value {
+			return term.Fail(term.ExitConfig, fmt.Sprintf("remove it; a path that has it can be given with --%s", f.Name),
+				"%s=%q: the white space around it would be part of the path", variableOf(f), value)
+		}
+		return nil
+	}
+	hint := "write the whole path, without quotes; ./ in front allows such a name"
+	if p.fromVariable[f] {
+		return term.Fail(term.ExitConfig, hint, "%s=%s: %s", variableOf(f), value, reason)
+	}
+	return term.Usage(hint, "--%s %s: %s", f.Name, value, reason)
 }
 
 // isPath reports whether a flag takes the path of a file or a directory.
@@ -205,11 +219,7 @@ func (p *program) secretInFlags(flags *pflag.FlagSet) (wrong error) {
 		if !f.Changed || p.fromVariable[f] || f.Name == "store" || wrong != nil {
 			return
 		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		for _, value := range values {
+		for _, value := range flagValues(f) {
 			if !hasCredentials(value) && !(takesURL(f) && term.MaskedURL(value) != value) {
 				continue
 			}
@@ -222,6 +232,21 @@ func (p *program) secretInFlags(flags *pflag.FlagSet) (wrong error) {
 			}
 			wrong = term.Usage(next, "--%s contains a user or a password, which other users of this machine can read", f.Name)
 		}
+	})
+	return wrong
+}
+
+// keyInFlags refuses a secret key in place of a value, and does not repeat it.
+func (p *program) keyInFlags(flags *pflag.FlagSet) (wrong error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed || wrong != nil || !slices.ContainsFunc(flagValues(f), encryption.IsSecret) {
+			return
+		}
+		hint := "give the public key of a recipient, age1…, and keep the secret key away from the server"
+		if isPath(f) {
+			hint = "name a file that has the key"
+		}
+		wrong = term.Usage(hint, "--%s was given a secret key", f.Name)
 	})
 	return wrong
 }

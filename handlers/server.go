@@ -53,6 +53,9 @@ type Config struct {
 	Shared bool
 	// KeyFingerprint identifies the server key if Key is not known; it may be "".
 	KeyFingerprint string
+	// BackupRecipients are the public keys for which commands encrypt backups of this server,
+	// unless they name their own.
+	BackupRecipients []string
 	// Random is the source of request ids; nil is the system's randomness.
 	Random secret.Source
 	// Ready returns why the server is not ready, or nil, for /readyz.
@@ -103,7 +106,7 @@ func New(c Config) *Server {
 	s := &Server{Site: site}
 	s.oauth = oauth.New(site, oauth.Config{Command: c.Command, Unthrottled: c.Dev != nil && !c.Dev.Throttle})
 	s.API = api.New(site, api.Config{Webhooks: c.Webhooks, WebhookRules: c.WebhookRules})
-	s.admin = admin.New(site, s.API, admin.Config{Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, KeyFingerprint: c.KeyFingerprint})
+	s.admin = admin.New(site, s.API, admin.Config{Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, KeyFingerprint: c.KeyFingerprint, Recipients: c.BackupRecipients})
 	s.dev = dev.New(site, s.API, c.Dev)
 	s.desk = desk.New(site, s.oauth, s.API, s.admin, c.Desk)
 	s.docs = docs.New(site, s.oauth, s.API, s.desk)

@@ -19,11 +19,13 @@ type BackupMade struct {
 	Bytes     uint64    // file size
 	Records   uint64
 	Scheduled bool // made by the server's schedule
+	Encrypted bool
 }
 
 const (
-	metaBackup   = "backup" // name of the record of the last backup
-	backupRecord = 1
+	metaBackup      = "backup" // name of the record of the last backup
+	backupRecord    = 1
+	backupEncrypted = 2 // the record of an encrypted one, which has the same fields
 )
 
 // Reasons of audit lines about backups.
@@ -86,11 +88,19 @@ func RecordRestore(ctx context.Context, db kv.DB, from backup.Header, now time.T
 }
 
 func encodeBackup(b BackupMade) []byte {
-	return record.NewEncoder(backupRecord).Time(b.Created).Str(b.File).Uint(b.Bytes).Uint(b.Records).Bool(b.Scheduled).B
+	return record.NewEncoder(backupVersion(b.Encrypted)).Time(b.Created).Str(b.File).Uint(b.Bytes).Uint(b.Records).Bool(b.Scheduled).B
 }
 
 func decodeBackup(v []byte) (BackupMade, error) {
-	d := record.NewDecoder("last backup", backupRecord, v)
-	b := BackupMade{Created: d.Time(), File: d.Str(), Bytes: d.Uint(), Records: d.Uint(), Scheduled: d.Bool()}
+	encrypted := len(v) > 0 && v[0] == backupEncrypted
+	d := record.NewDecoder("last backup", backupVersion(encrypted), v)
+	b := BackupMade{Created: d.Time(), File: d.Str(), Bytes: d.Uint(), Records: d.Uint(), Scheduled: d.Bool(), Encrypted: encrypted}
 	return b, d.Done()
+}
+
+func backupVersion(encrypted bool) byte {
+	if encrypted {
+		return backupEncrypted
+	}
+	return backupRecord
 }

@@ -35,6 +35,7 @@ type BackupsProps struct {
 type Backup struct {
 	Name, Dir string
 	Bytes     int64
+	Encrypted bool // its contents cannot be read here
 	Made      Moment
 	Checked   Moment // never if only when it was made
 	Problem   string // found by the check; may be empty
@@ -76,7 +77,7 @@ func (p BackupsProps) figures() []figure {
 			continue
 		}
 		newest = figure{Label: "Newest", When: b.Made, Note: "checked when it was made"}
-		if !b.Checked.isNever() || b.Problem != "" {
+		if !b.Checked.isNever() || b.Problem != "" || b.Encrypted {
 			newest.Note = b.found().Text
 		}
 		due.When = Moment{At: b.Made.At.Add(p.Every), Now: b.Made.Now}.as(next)
@@ -89,6 +90,10 @@ func (b Backup) found() deskCell {
 	switch {
 	case b.Problem != "":
 		return deskCell{Text: "Problem", State: stateProblem, Note: b.Problem}
+	case b.Encrypted && b.Checked.isNever():
+		return deskCell{Text: "Checked as it was written; contents sealed since", State: stateOK}
+	case b.Encrypted:
+		return deskCell{Text: "Unchanged since it was written", State: stateOK, Note: b.Checked.words()}
 	case !b.Checked.isNever():
 		return deskCell{Text: "No damage", State: stateOK, Note: b.Checked.words()}
 	}

@@ -9,6 +9,7 @@ import (
 	"tollhouse/cli/term"
 	"tollhouse/store"
 	"tollhouse/store/backup"
+	"tollhouse/store/backup/encryption"
 )
 
 // CheckedBackup is a backup that was checked, as --json shows it.
@@ -19,7 +20,8 @@ type CheckedBackup struct {
 	Bytes   int64            `json:"bytes"`
 	Kinds   map[string]int64 `json:"kinds"`
 	// Fixtures means that it has test fixtures of dev, so that restore refuses it.
-	Fixtures bool `json:"fixtures,omitempty"`
+	Fixtures  bool `json:"fixtures,omitempty"`
+	Encrypted bool `json:"encrypted,omitempty"`
 }
 
 // shownHeader is a backup.Header with the names that scripts know.
@@ -32,18 +34,41 @@ type shownHeader struct {
 	Key      string    `json:"key,omitempty"`
 }
 
-// ReadBackup checks a backup: its checksums, every record and every list.
-func ReadBackup(ctx context.Context, in io.Reader, name string) (CheckedBackup, error) {
-	b, err := store.OpenBackup(in)
+// OpenBackup reads the header of a backup, plain or encrypted, and reports which it is. Close
+// it when done.
+func OpenBackup(in io.Reader, name string, with encryption.Identities) (b *store.BackupFile, encrypted bool, err error) {
+	form, plain := encryption.Peek(in)
+	if form == encryption.Plain {
+		if b, err = store.OpenBackup(plain); err != nil {
+			return nil, false, BadBackup(name, err)
+		}
+		return b, false, nil
+	}
+	if len(with) == 0 {
+		return nil, true, term.Usage("add --identity FILE with the secret key of a recipient; tollhouse backup verify --sealed tells without one whether the file is complete", "%s is encrypted", name)
+	}
+	decrypted, err := encryption.NewReader(plain, form, with)
+	if err == nil {
+		b, err = store.OpenBackup(decrypted)
+	}
 	if err != nil {
-		return CheckedBackup{}, BadBackup(name, err)
+		return nil, true, BadBackup(name, err)
+	}
+	return b, true, nil
+}
+
+// ReadBackup checks a backup: its checksums, every record and every list.
+func ReadBackup(ctx context.Context, in io.Reader, name string, with encryption.Identities) (CheckedBackup, error) {
+	b, encrypted, err := OpenBackup(in, name, with)
+	if err != nil {
+		return CheckedBackup{}, err
 	}
 	defer b.Close()
 	totals, err := b.Check(ctx)
 	if err != nil {
 		return CheckedBackup{}, BadBackup(name, err)
 	}
-	return CheckedBackup{File: name, shownHeader: shownHeader(b.Header), Records: totals.Records, Bytes: totals.Bytes, Kinds: store.NameKinds(totals.Kinds), Fixtures: b.HasFixtures()}, nil
+	return CheckedBackup{File: name, shownHeader: shownHeader(b.Header), Records: totals.Records, Bytes: totals.Bytes, Kinds: store.NameKinds(totals.Kinds), Fixtures: b.HasFixtures(), Encrypted: encrypted}, nil
 }
 
 // BadBackup gives what is wrong with a backup its exit code and next step.
@@ -61,6 +86,10 @@ func BadBackup(name string, err error) error {
 		return term.Fail(term.ExitBadData, format.Hint(), "%s: %w", name, format)
 	case errors.As(err, &fixtures):
 		return term.Fail(term.ExitBadData, fixtures.Hint(), "%s: %w", name, fixtures)
+	case errors.Is(err, encryption.ErrNoIdentity):
+		return term.Fail(term.ExitNotAllowed, "give --identity FILE with the secret key of one of its recipients", "%s: %w", name, err)
+	case errors.Is(err, encryption.ErrPassphrase):
+		return term.Fail(term.ExitBadData, "decrypt it on the way: age -d FILE | tollhouse … -", "%s: %w", name, err)
 	case errors.Is(err, backup.ErrForeign):
 		return term.Fail(term.ExitBadData, "name a backup file of tollhouse", "%s: %w", name, err)
 	case errors.Is(err, backup.ErrTruncated), errors.Is(err, backup.ErrDamaged):

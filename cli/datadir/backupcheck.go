@@ -9,23 +9,47 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/backup/encryption"
 )
 
 // A check of a scheduled backup is noted next to it, in a file with CheckedSuffix, so that
-// the desk shows it after a restart too.
+// the desk shows it after a restart too. The note of an encrypted backup is written with the
+// file, whoever makes it, because it says what the file does not show without an identity.
 
 // CheckedSuffix follows the name of a backup.
 const CheckedSuffix = ".checked"
 
+// The names of backups that we choose end in one of these. What a file is, its content says.
+const (
+	BackupSuffix    = ".backup"
+	EncryptedSuffix = ".backup.age"
+)
+
+// SuffixOf returns the suffix of a backup for those recipients, or of a plain one for nil.
+func SuffixOf(to *encryption.Recipients) string {
+	if to != nil {
+		return EncryptedSuffix
+	}
+	return BackupSuffix
+}
+
 const checkNoteMax = 4 << 10 // bytes read of a note
 
 // ScheduledName is the form of the names of scheduled backups.
-var ScheduledName = regexp.MustCompile(`^tollhouse-[0-9a-z]{8}-[0-9]{8}T[0-9]{6}Z\.backup$`)
+var ScheduledName = regexp.MustCompile(`^tollhouse-[0-9a-z]{8}-[0-9]{8}T[0-9]{6}Z\.backup(\.age)?$`)
 
-// BackupCheck is what a check of a backup found, and when.
-type BackupCheck struct {
-	At      time.Time `json:"at"`
-	Problem string    `json:"problem,omitempty"` // empty for a backup that can be restored
+// BackupNote is what is noted of a backup.
+type BackupNote struct {
+	At      time.Time `json:"at,omitzero"`       // of the last check since it was made
+	Problem string    `json:"problem,omitempty"` // that the check found; empty for a backup that can be restored
+
+	// Of an encrypted one only.
+	Encrypted bool      `json:"encrypted,omitempty"`
+	SHA256    string    `json:"sha256,omitempty"` // of the file
+	Bytes     int64     `json:"bytes,omitempty"`  // of the file
+	Instance  string    `json:"instance,omitempty"`
+	Created   time.Time `json:"created,omitzero"`
+	Records   int64     `json:"records,omitempty"`
 }
 
 // NoteCheck notes what a check of a scheduled backup found: nothing, or damage. Other
@@ -34,11 +58,17 @@ func NoteCheck(path string, at time.Time, found error) error {
 	if !ScheduledName.MatchString(filepath.Base(path)) || found != nil && term.FailureOf(found).Code != term.ExitBadData {
 		return nil
 	}
-	note := BackupCheck{At: at.UTC().Truncate(time.Second)}
+	note := ReadNote(path)
+	note.At, note.Problem = at.UTC().Truncate(time.Second), ""
 	if found != nil {
 		note.Problem = found.Error()
 	}
-	text, err := json.Marshal(note)
+	return note.write(path)
+}
+
+// write writes the note of the backup at path.
+func (n BackupNote) write(path string) error {
+	text, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
@@ -57,15 +87,15 @@ func NoteCheck(path string, at time.Time, found error) error {
 	return f.Publish()
 }
 
-// LastCheck returns the noted check of a backup, or the zero BackupCheck.
-func LastCheck(path string) (check BackupCheck) {
+// ReadNote returns the note of a backup, or the zero BackupNote.
+func ReadNote(path string) (note BackupNote) {
 	f, err := os.Open(path + CheckedSuffix)
 	if err != nil {
-		return check
+		return note
 	}
 	defer f.Close()
-	if err := json.NewDecoder(io.LimitReader(f, checkNoteMax)).Decode(&check); err != nil {
-		return BackupCheck{}
+	if err := json.NewDecoder(io.LimitReader(f, checkNoteMax)).Decode(&note); err != nil {
+		return BackupNote{}
 	}
-	return check
+	return note
 }

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -8,13 +9,16 @@ import (
 	"path/filepath"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/backup/encryption"
 )
 
 // BackupFile is a file that gets its name when it is complete. Only its owner can
 // open it.
 type BackupFile struct {
 	*os.File
-	named string // what it is to be
+	named string     // what it is to be
+	note  BackupNote // of an encrypted backup
+	was   CheckedBackup
 }
 
 // NewBackupFile creates the file next to name.
@@ -46,6 +50,34 @@ func (f *BackupFile) Fill(write func(io.Writer) error) error {
 	return writeError(f.named, err)
 }
 
+// Take fills the file with the backup that write writes, encrypted if there are recipients.
+func (f *BackupFile) Take(ctx context.Context, to *encryption.Recipients, write func(io.Writer) error) error {
+	if to == nil {
+		return f.Fill(write)
+	}
+	return f.Fill(func(w io.Writer) (err error) {
+		sum := newSum(ctx)
+		f.was, err = EncryptBackup(ctx, io.MultiWriter(w, sum), to, f.named, write)
+		f.note = BackupNote{Encrypted: true, SHA256: sum.text(), Bytes: sum.bytes, Instance: f.was.Instance, Created: f.was.Created, Records: f.was.Records}
+		return err
+	})
+}
+
+// Check checks what Take wrote: in reads the file from its beginning.
+func (f *BackupFile) Check(ctx context.Context, in io.Reader) (CheckedBackup, error) {
+	if !f.note.Encrypted {
+		return ReadBackup(ctx, in, f.named, nil)
+	}
+	sum := newSum(ctx)
+	if _, err := io.Copy(sum, in); err != nil {
+		return CheckedBackup{}, BadBackup(f.named, err)
+	}
+	if sum.text() != f.note.SHA256 {
+		return CheckedBackup{}, term.Fail(term.ExitIO, "check the disk", "%s: what was read back differs from what was written", f.named)
+	}
+	return f.was, nil
+}
+
 // Size returns the size of the file, which is whole.
 func (f *BackupFile) Size() (int64, error) {
 	info, err := f.Stat()
@@ -55,8 +87,14 @@ func (f *BackupFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Publish gives the file its name.
+// Publish gives the file its name, and an encrypted backup its note. The note is first: an
+// encrypted backup without one is nobody's.
 func (f *BackupFile) Publish() error {
+	if f.note.Encrypted {
+		if err := f.note.write(f.named); err != nil {
+			return err
+		}
+	}
 	err := os.Rename(f.Name(), f.named)
 	if err == nil {
 		err = SyncDir(filepath.Dir(f.named))

@@ -53,7 +53,7 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 				return
 			}
 			defer f.Close()
-			_, _ = datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, files[0])
+			_, _ = datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, files[0], nil)
 		}},
 	} {
 		b.Run(phase.name, func(b *testing.B) {

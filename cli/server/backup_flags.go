@@ -19,6 +19,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/store"
+	"tollhouse/store/backup/encryption"
 	"tollhouse/store/kv/badgerkv"
 	"tollhouse/store/secret"
 )
@@ -28,16 +29,20 @@ type backupFlags struct {
 	every term.Duration
 	keep  int
 	dir   string
+	to    datadir.RecipientFlags
+
+	recipients *encryption.Recipients // nil for plain backups
 }
 
 func (f *backupFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&f.every, "backup-every", "back up at this interval, such as 24h; 0 for no backups")
 	flags.IntVar(&f.keep, "backup-keep", backupKeepDefault, "how many scheduled backups to keep; the oldest is removed when a new one is complete")
 	flags.StringVar(&f.dir, "backup-dir", "", "`directory` for scheduled backups, preferably on another disk (default: backups in the data directory)")
+	f.to.Add(flags)
 }
 
 // check refuses values out of range, and settings that have no effect.
-func (f *backupFlags) check(flags *pflag.FlagSet) error {
+func (f *backupFlags) check(flags *pflag.FlagSet) (err error) {
 	every := time.Duration(f.every)
 	switch {
 	case every != 0 && every < backupEveryMin:
@@ -50,8 +55,8 @@ func (f *backupFlags) check(flags *pflag.FlagSet) error {
 			return term.Usage("add --backup-every 24h", "--%s needs --backup-every", name)
 		}
 	}
-	if f.dir == "" || f.every == 0 {
-		return nil
+	if f.recipients, err = f.to.Parse(); err != nil || f.dir == "" || f.every == 0 {
+		return err
 	}
 	return prepareBackupDir(f.dir, nil) // before a store is made
 }
@@ -78,7 +83,7 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key, lock *da
 		return nil, err
 	}
 	return &backupSchedule{
-		only: only, below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		only: only, to: f.recipients, below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
 		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, ended: r.backupEnded,
 	}, nil

@@ -13,6 +13,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/store"
+	"tollhouse/store/backup/encryption"
 )
 
 // ownBackup is a backup that this instance made.
@@ -20,6 +21,8 @@ type ownBackup struct {
 	path string
 	made time.Time // from its name
 	size int64
+
+	encrypted bool
 }
 
 func (s *backupSchedule) prefix() string { return "tollhouse-" + s.instance[:instanceInName] + "-" }
@@ -27,7 +30,7 @@ func (s *backupSchedule) prefix() string { return "tollhouse-" + s.instance[:ins
 // unused returns a path that does not exist for a backup made at now.
 func (s *backupSchedule) unused(now time.Time) (string, error) {
 	for range backupKeepMax {
-		path := filepath.Join(s.dir, s.prefix()+now.UTC().Format(backupTime)+backupSuffix)
+		path := filepath.Join(s.dir, s.prefix()+now.UTC().Format(backupTime)+datadir.SuffixOf(s.to))
 		_, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return path, nil
@@ -51,33 +54,47 @@ func (s *backupSchedule) own() ([]ownBackup, error) {
 	}
 	var own []ownBackup
 	for _, e := range entries { // sorted by name
-		stem, isBackup := strings.CutSuffix(strings.TrimPrefix(e.Name(), s.prefix()), backupSuffix)
-		made, err := time.Parse(backupTime, stem)
-		info, infoErr := e.Info()
-		if !isBackup || !strings.HasPrefix(e.Name(), s.prefix()) || err != nil || infoErr != nil || !info.Mode().IsRegular() {
+		made, isBackup := s.madeAt(e.Name())
+		info, err := e.Info()
+		if !isBackup || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		b := ownBackup{path: filepath.Join(s.dir, e.Name()), made: made, size: info.Size()}
-		if s.isOwn(b.path) {
+		if s.isOwn(&b) {
 			own = append(own, b)
 		}
 	}
 	return own, nil
 }
 
-// isOwn reports whether the header of the file names this instance.
-func (s *backupSchedule) isOwn(path string) bool {
-	f, err := os.Open(path)
+// madeAt returns the time in the name of a backup of this instance.
+func (s *backupSchedule) madeAt(name string) (made time.Time, isBackup bool) {
+	if !strings.HasPrefix(name, s.prefix()) || !datadir.ScheduledName.MatchString(name) {
+		return made, false
+	}
+	stem, _, _ := strings.Cut(strings.TrimPrefix(name, s.prefix()), ".")
+	made, err := time.Parse(backupTime, stem)
+	return made, err == nil
+}
+
+// isOwn reports whether the header of the file names this instance. That of an encrypted one
+// cannot be read: its note does.
+func (s *backupSchedule) isOwn(b *ownBackup) bool {
+	f, err := os.Open(b.path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	b, err := store.OpenBackup(f)
+	form, in := encryption.Peek(f)
+	if b.encrypted = form != encryption.Plain; b.encrypted {
+		return datadir.ReadNote(b.path).Instance == s.instance
+	}
+	opened, err := store.OpenBackup(in)
 	if err != nil {
 		return false
 	}
-	defer b.Close()
-	return b.Instance == s.instance
+	defer opened.Close()
+	return opened.Instance == s.instance
 }
 
 // firstDue is when the first backup after a start is due.
@@ -127,7 +144,7 @@ func (s *backupSchedule) sweep() {
 	if err != nil {
 		return // the first backup will report the error
 	}
-	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup(\.checked)?\.[0-9]+\` + datadir.NewSuffix + `$`)
+	left := regexp.MustCompile(`^\.` + s.prefix() + `[0-9]{8}T[0-9]{6}Z\.backup(\.age)?(\.checked)?\.[0-9]+\` + datadir.NewSuffix + `$`)
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !left.MatchString(e.Name()) {
 			continue

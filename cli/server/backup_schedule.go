@@ -11,6 +11,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/store"
+	"tollhouse/store/backup/encryption"
 	"tollhouse/store/record"
 )
 
@@ -19,10 +20,12 @@ import (
 // in the store. Its name has the instance and the time:
 //
 //	tollhouse-3f9c2a1b-20260102T030405Z.backup
+//	tollhouse-3f9c2a1b-20260102T030405Z.backup.age
 //
 // So files sort by time and do not collide with those of tollhouse backup, which have no
 // instance in their name, or of another server that uses the same directory. The server
-// removes only files with its instance in both the name and the header.
+// removes only files with its instance in both the name and the header, or the note of an
+// encrypted one, which has a header that the server cannot read.
 
 const (
 	backupKeepDefault = 7
@@ -45,7 +48,6 @@ const (
 
 	instanceInName = 8 // characters of the instance's id
 	backupTime     = "20060102T150405Z"
-	backupSuffix   = ".backup"
 )
 
 // release lets another server with the same data use the directory. s may be nil.
@@ -63,7 +65,8 @@ func backupSpaceMin(disk datadir.DiskEngine) uint64 {
 
 // backupSchedule makes backups by the store's clock.
 type backupSchedule struct {
-	only     *os.File     // the lock on dir
+	only     *os.File // the lock on dir
+	to       *encryption.Recipients
 	below    bool         // dir is below the data, and may be created
 	moved    func() error // fails if the data directory is no longer the one that was opened
 	dir      string
@@ -149,7 +152,7 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 		return err
 	}
 	removed, err := s.prune(own)
-	s.log.Info("backup made", "file", path, "bytes", made.Bytes, "records", made.Records, "removed", removed)
+	s.log.Info("backup made", "file", path, "bytes", made.Bytes, "records", made.Records, "encrypted", made.Encrypted, "removed", removed)
 	if err != nil {
 		s.log.Warn("cannot remove an old backup", "err", err)
 	}
@@ -163,14 +166,14 @@ func (s *backupSchedule) write(ctx context.Context, path string) (made store.Bac
 		return made, err
 	}
 	defer f.Discard()
-	err = f.Fill(func(w io.Writer) error {
+	err = f.Take(ctx, s.to, func(w io.Writer) error {
 		_, err := s.store.Backup(ctx, &spaceWriter{w: w, check: func() error { return s.checkSpace(nil) }}, s.notes)
 		return asFailure(err)
 	})
 	if err != nil {
 		return made, err
 	}
-	checked, err := datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, path)
+	checked, err := f.Check(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone})
 	if err != nil {
 		return made, datadir.BrokenBackup(err)
 	}
@@ -184,7 +187,7 @@ func (s *backupSchedule) write(ctx context.Context, path string) (made store.Bac
 	if err != nil {
 		return made, err
 	}
-	made = store.BackupMade{Created: checked.Created, File: path, Bytes: uint64(size), Records: uint64(checked.Records), Scheduled: true}
+	made = store.BackupMade{Created: checked.Created, File: path, Bytes: uint64(size), Records: uint64(checked.Records), Scheduled: true, Encrypted: checked.Encrypted}
 	if err := s.store.RecordBackup(ctx, made, store.By{}); err != nil {
 		s.log.Warn("backup made but not recorded in the store", "file", path, "err", err)
 	}

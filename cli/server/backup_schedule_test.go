@@ -103,7 +103,7 @@ func TestBackupSchedule(t *testing.T) {
 				t.Errorf("%s: %v, %v, want mode 0600", name, info.Mode(), err)
 			}
 			file := must.Get(os.Open(filepath.Join(dir, name)))(t)
-			if _, err := datadir.ReadBackup(t.Context(), file, name); err != nil {
+			if _, err := datadir.ReadBackup(t.Context(), file, name, nil); err != nil {
 				t.Errorf("%s is not whole: %v", name, err)
 			}
 			_ = file.Close()

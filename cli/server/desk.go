@@ -14,6 +14,7 @@ import (
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers/desk"
+	"tollhouse/store/backup/encryption"
 )
 
 // deskFlags are the settings of the operators' pages. None is stored.
@@ -140,8 +141,8 @@ func (s *backupSchedule) List() ([]desk.BackupFile, error) {
 	}
 	var files []desk.BackupFile
 	for _, b := range slices.Backward(own) {
-		checked := datadir.LastCheck(b.path)
-		files = append(files, desk.BackupFile{Name: filepath.Base(b.path), Dir: s.dir, Made: b.made, Bytes: b.size, Checked: checked.At, Problem: checked.Problem})
+		note := datadir.ReadNote(b.path)
+		files = append(files, desk.BackupFile{Name: filepath.Base(b.path), Dir: s.dir, Made: b.made, Bytes: b.size, Encrypted: b.encrypted, Checked: note.At, Problem: note.Problem})
 	}
 	return files, nil
 }
@@ -195,13 +196,18 @@ func (s *backupSchedule) State() desk.BackupState {
 	return state
 }
 
-// verifyBackup checks a backup slowly, alongside the work of the server.
+// verifyBackup checks a backup slowly, alongside the work of the server, which can decrypt none.
 func verifyBackup(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = datadir.ReadBackup(ctx, &datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone}, path)
+	form, in := encryption.Peek(&datadir.PacedReader{Ctx: ctx, R: f, Rest: datadir.RestAlone})
+	if form == encryption.Plain {
+		_, err = datadir.ReadBackup(ctx, in, path, nil)
+	} else {
+		_, err = datadir.CheckSealed(ctx, in, path)
+	}
 	return err
 }

@@ -154,7 +154,7 @@ func TestNotedChecks(t *testing.T) {
 		path := filepath.Join(dir, c.name)
 		_ = os.Remove(path + datadir.CheckedSuffix)
 		must.Do(t, datadir.NoteCheck(path, time.Unix(1, 0), c.found))
-		check := datadir.LastCheck(path)
+		check := datadir.ReadNote(path)
 		if !check.At.IsZero() != c.want || (check.Problem != "") != (c.want && c.found != nil) {
 			t.Errorf("%s, %v: noted %+v, want a note: %t", c.name, c.found, check, c.want)
 		}

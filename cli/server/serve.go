@@ -288,7 +288,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 		defer r.backups.release()
 	}
 	if err == nil {
-		err = p.serveStore(r, handlers.Config{Key: key}, datadir.SocketPath(p.AdminSocket, dir), func(socket string) error {
+		err = p.serveStore(r, handlers.Config{Key: key, BackupRecipients: f.backups.recipients.Keys()}, datadir.SocketPath(p.AdminSocket, dir), func(socket string) error {
 			lock.Socket, lock.Listen = socket, addressesOf(r.listeners)
 			return lock.Write()
 		})

@@ -29,13 +29,17 @@ var directoryFlags = map[string]string{
 	"backup-every": "run tollhouse backup from a timer, or back up the database itself",
 	"backup-keep":  "leave it out: backups are not made by a server",
 	"backup-dir":   "leave it out: backups are not made by a server",
-	"memory":       "leave it out: the database does the caching",
+
+	"backup-recipient":      "give it to tollhouse backup: backups are not made by a server",
+	"backup-recipient-file": "give it to tollhouse backup: backups are not made by a server",
+
+	"memory": "leave it out: the database does the caching",
 }
 
 // checkDatabaseFlags refuses a wrong address, what does not go with --store, and settings
 // out of range.
 func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
-	for _, name := range []string{"data", "backup-every", "backup-keep", "backup-dir", "memory"} {
+	for _, name := range []string{"data", "backup-every", "backup-keep", "backup-dir", "backup-recipient", "backup-recipient-file", "memory"} {
 		if flags.Changed(name) {
 			return term.Usage(directoryFlags[name], "--%s cannot be given with %s", name, p.Store.Flag())
 		}

@@ -38,7 +38,7 @@ func (r *running) status(ctx context.Context) admin.ServerStatus {
 		}
 	}
 	if made, err := r.data().Store.LastBackup(ctx); err == nil {
-		s.Backup = &admin.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled}
+		s.Backup = &admin.BackupStatus{Created: made.Created.Unix(), File: made.File, Bytes: made.Bytes, Records: made.Records, Scheduled: made.Scheduled, Encrypted: made.Encrypted}
 	}
 	if b := r.backups; b != nil {
 		s.Backups = &admin.ScheduleStatus{Every: int64(b.every.Seconds()), Keep: b.keep, Dir: b.dir}

@@ -93,6 +93,8 @@ const outline = `
 ### Commands and settings
 ### One data directory, one owner
 ### Backup
+### Guard §10: encrypted backups
+### Guard §12: attacks on backups
 ### Monitoring
 ### Guard §7, §8, §9: findings and alarms
 ### Testers, bad input

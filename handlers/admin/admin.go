@@ -23,6 +23,9 @@ type AdminInfo struct {
 	Version  string `json:"version"`
 	Instance string `json:"instance"`
 	Now      int64  `json:"now"` // Unix seconds
+
+	// BackupRecipients are the public keys for which the server encrypts its backups.
+	BackupRecipients []string `json:"backup_recipients,omitempty"`
 }
 
 // info is GET /admin/info.
@@ -31,7 +34,7 @@ func (s *Server) info(w http.ResponseWriter, _ *http.Request) error {
 	if s.site.Demo != nil {
 		mode = "dev"
 	}
-	web.WriteJSON(w, http.StatusOK, AdminInfo{mode, s.api.DefaultAccount(), s.site.PublicURL, s.site.Version, s.site.Store.InstanceID(), s.site.Store.Now().Unix()})
+	web.WriteJSON(w, http.StatusOK, AdminInfo{mode, s.api.DefaultAccount(), s.site.PublicURL, s.site.Version, s.site.Store.InstanceID(), s.site.Store.Now().Unix(), s.recipients})
 	return nil
 }
 

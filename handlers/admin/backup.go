@@ -46,6 +46,7 @@ type AdminBackup struct {
 	Bytes     uint64    `json:"bytes"`
 	Records   uint64    `json:"records"`
 	Scheduled bool      `json:"scheduled"`
+	Encrypted bool      `json:"encrypted,omitempty"`
 }
 
 // backedUp is POST /admin/backup: the caller confirms that the backup is

@@ -14,6 +14,7 @@ type Config struct {
 	Status         func(context.Context) ServerStatus
 	Doctor         func(ctx context.Context, deep bool, tell func(Finding))
 	KeyFingerprint string
+	Recipients     []string
 }
 
 // Server answers the commands of the operator.
@@ -26,11 +27,12 @@ type Server struct {
 	Doctor      func(ctx context.Context, deep bool, tell func(Finding))
 	started     time.Time
 	fingerprint string // of the server key, or ""
+	recipients  []string
 }
 
 // New returns a Server. It starts nothing.
 func New(site *web.Site, of *api.Server, c Config) *Server {
-	return &Server{site: site, api: of, Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, started: site.Store.Now(), fingerprint: c.KeyFingerprint}
+	return &Server{site: site, api: of, Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, started: site.Store.Now(), fingerprint: c.KeyFingerprint, recipients: c.Recipients}
 }
 
 // Mount adds the routes. The store writes the audit line of a change in the change's transaction.

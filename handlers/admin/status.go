@@ -117,6 +117,7 @@ type BackupStatus struct {
 	Bytes     uint64 `json:"bytes"`
 	Records   uint64 `json:"records"`
 	Scheduled bool   `json:"scheduled"`
+	Encrypted bool   `json:"encrypted"`
 }
 
 // ScheduleStatus is the schedule of backups.

@@ -31,6 +31,7 @@ type BackupFile struct {
 	Name, Dir string
 	Made      time.Time
 	Bytes     int64
+	Encrypted bool
 	Checked   time.Time // zero if only when it was made
 	Problem   string    // found by the check
 }
@@ -62,7 +63,7 @@ func (s *Server) backups(v *visit) error {
 		state := s.config.Backups.State()
 		p.Making, p.Checking, p.Failed, p.Every, p.Keep = state.Making, state.Checking, state.Failed, state.Every, state.Keep
 		for _, f := range files {
-			b := views.Backup{Name: f.Name, Dir: f.Dir, Bytes: f.Bytes, Made: web.Moment(f.Made, v.now), Problem: f.Problem, VerifyURL: below("/desk/backups", f.Name) + "/verify"}
+			b := views.Backup{Name: f.Name, Dir: f.Dir, Bytes: f.Bytes, Encrypted: f.Encrypted, Made: web.Moment(f.Made, v.now), Problem: f.Problem, VerifyURL: below("/desk/backups", f.Name) + "/verify"}
 			if !f.Checked.IsZero() {
 				b.Checked = web.Moment(f.Checked, v.now)
 			}
