@@ -89,6 +89,7 @@ const outline = `
 ### Platform §14: recipes
 ## The second factor
 ### Guard §1: what it is
+### Guard §5: passkeys
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner

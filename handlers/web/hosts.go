@@ -117,3 +117,27 @@ func (s *Site) ProgramsURL(r *http.Request) string {
 	}
 	return s.Proxies.scheme(r) + "://" + r.Host + s.Base
 }
+
+// AskedOrigin returns the origin of the address that a browser asked for, as the browser spells
+// it: that of the public URL, and on loopback and in dev that of the Host. Of a proxy's headers
+// only those count that make an issuer too.
+func (s *Site) AskedOrigin(r *http.Request) string {
+	host, port := splitHost(strings.ToLower(r.Host))
+	isPublic := strings.Trim(host, "[]") == s.host && (s.hosts == nil || !s.hosts.AsAsked)
+	if s.hosts == nil && !IsLoopbackHost(s.host) || isPublic && (port == "" || s.cookies.Secure) {
+		return withoutDefaultPort(s.origin)
+	}
+	scheme := s.Proxies.scheme(r)
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return withoutDefaultPort(scheme + "://" + strings.ToLower(r.Host))
+}
+
+// withoutDefaultPort returns an origin as browsers spell it (RFC 6454 §6.2).
+func withoutDefaultPort(origin string) string {
+	if strings.HasPrefix(origin, "https:") {
+		return strings.TrimSuffix(origin, ":443")
+	}
+	return strings.TrimSuffix(origin, ":80")
+}
