@@ -110,7 +110,7 @@ early: try again, 78 bad configuration, 130 interrupted.`,
 		{"Run a server:", []*cobra.Command{p.devCommand(), p.serveCommand(), p.configCommand()}},
 		{"Clients, users and their access:", []*cobra.Command{p.clientCommand(), p.userCommand(), p.accountCommand(), p.sessionCommand(), p.tokenCommand()}},
 		{"Events:", []*cobra.Command{p.eventCommand(), p.webhookCommand()}},
-		{"Watch a server:", []*cobra.Command{p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.doctorCommand()}},
+		{"Watch a server:", []*cobra.Command{p.auditCommand(), p.healthCommand(), p.statusCommand(), p.statsCommand(), p.doctorCommand(), p.alarmCommand()}},
 		{"Back up and move data:", []*cobra.Command{p.backupCommand(), p.restoreCommand(), p.moveCommand(), p.importCommand(), p.exportCommand()}},
 		{"Other:", []*cobra.Command{p.printCommand(), p.completionCommand(), p.versionCommand(), help}},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/alarms"
 	"tollhouse/cli/server"
 	"tollhouse/cli/term"
 	"tollhouse/handlers/admin"
@@ -141,6 +142,10 @@ func settingText(f *pflag.Flag) string {
 	}
 	var shown []string
 	for _, text := range list.GetSlice() {
+		if f.Name == server.AlarmFlag {
+			shown = append(shown, alarms.Shown(text))
+			continue
+		}
 		shown = append(shown, masked(f, text))
 	}
 	return strings.Join(shown, " ")

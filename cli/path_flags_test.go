@@ -49,7 +49,7 @@ func TestEveryFlagThatTakesAPathIsKnownAsOne(t *testing.T) {
 
 // commandsWithPath give each flag that takes a path a command that has it.
 var commandsWithPath = map[string][]string{
-	"acme-ca": {"serve"}, "admin-socket": {"serve"}, "backup-dir": {"serve", "--backup-every", "1h"}, "backup-recipient-file": {"serve"}, "identity": {"backup", "verify", "FILE"}, "binary": {"print", "systemd"},
+	"acme-ca": {"serve"}, "alarm-file": {"serve"}, "admin-socket": {"serve"}, "backup-dir": {"serve", "--backup-every", "1h"}, "backup-recipient-file": {"serve"}, "identity": {"backup", "verify", "FILE"}, "binary": {"print", "systemd"},
 	"data": {"serve"}, "key-file": {"serve"}, "logo": {"dev"}, "out": {"user", "code", "--all-without-password"}, "password-file": {"user", "create", "alice"}, "secret-file": {"webhook", "create", "--url", "https://hooks.example/"},
 	"seed-file": {"dev"}, "store-file": {"serve"}, "tls-cert": {"serve"}, "tls-key": {"serve"}, "token-file": {"token", "inspect"},
 	"webhook-ca": {"serve"}, "webhook-proxy-file": {"serve"},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tollhouse/cli/alarms"
 	"tollhouse/cli/server"
 	"tollhouse/cli/term"
 	"tollhouse/store/backup/encryption"
@@ -220,6 +221,10 @@ func (p *program) secretInFlags(flags *pflag.FlagSet) (wrong error) {
 			return
 		}
 		for _, value := range flagValues(f) {
+			if f.Name == server.AlarmFlag && alarms.IsSecret(value) {
+				wrong = term.Usage("put it into "+variableOf(f)+", or into a file named by --"+f.Name+"-file", "--%s contains a secret, which other users of this machine can read", f.Name)
+				return
+			}
 			if !hasCredentials(value) && !(takesURL(f) && term.MaskedURL(value) != value) {
 				continue
 			}

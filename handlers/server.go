@@ -77,6 +77,8 @@ type Config struct {
 	Command func(text string) string
 	// Doctor answers /admin/doctor; nil leaves it out.
 	Doctor func(ctx context.Context, deep bool, tell func(admin.Finding))
+	// Alarms answers /admin/alarms and /admin/alarm-test; nil leaves them out.
+	Alarms *admin.Alarms
 }
 
 // Server serves the handlers Public, Secure, Admin and Monitor.
@@ -106,7 +108,7 @@ func New(c Config) *Server {
 	s := &Server{Site: site}
 	s.oauth = oauth.New(site, oauth.Config{Command: c.Command, Unthrottled: c.Dev != nil && !c.Dev.Throttle})
 	s.API = api.New(site, api.Config{Webhooks: c.Webhooks, WebhookRules: c.WebhookRules})
-	s.admin = admin.New(site, s.API, admin.Config{Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, KeyFingerprint: c.KeyFingerprint, Recipients: c.BackupRecipients})
+	s.admin = admin.New(site, s.API, admin.Config{Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, Alarms: c.Alarms, KeyFingerprint: c.KeyFingerprint, Recipients: c.BackupRecipients})
 	s.dev = dev.New(site, s.API, c.Dev)
 	s.desk = desk.New(site, s.oauth, s.API, s.admin, c.Desk)
 	s.docs = docs.New(site, s.oauth, s.API, s.desk)

@@ -195,7 +195,15 @@ func (s *Store) createClient(ctx context.Context, id string, spec ClientSpec, se
 	if err != nil {
 		return Client{}, secret.Token{}, fmt.Errorf("create client: %w", err)
 	}
+	if c.gains(Client{}) {
+		s.happened(ctx, HappenedPrivileges, c.ID)
+	}
 	return c, sec, nil
+}
+
+// gains reports whether a platform client has a right that it had not before.
+func (c Client) gains(before Client) bool {
+	return c.Platform && (!before.Platform || c.Scope.Beyond(before.Scope) != 0)
 }
 
 // FindClient returns the client with that id. Errors: ErrNotFound.
@@ -238,8 +246,9 @@ func (s *Store) UpdateClient(ctx context.Context, id string, change ClientChange
 // changeSpec gives a client the description that next returns for its present one.
 func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next func(ClientSpec) (ClientSpec, error)) (Client, error) {
 	epoch := secret.NewID(nil)
-	return s.endClient(ctx, id, "client updated", guards, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
-		before := *c
+	var before Client
+	c, err := s.endClient(ctx, id, "client updated", guards, func(tx kv.Txn, c *Client) (ends webhook.Reason, err error) {
+		before = *c
 		spec, err := next(c.spec())
 		if err != nil {
 			return "", err
@@ -263,6 +272,10 @@ func (s *Store) changeSpec(ctx context.Context, id string, guards checks, next f
 		}
 		return ends, s.accountOf(tx, *c, guards)
 	})
+	if err == nil && c.gains(before) {
+		s.happened(ctx, HappenedPrivileges, c.ID)
+	}
+	return c, err
 }
 
 // DisableClient disables a client and its webhook endpoints and invalidates its codes and

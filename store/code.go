@@ -213,7 +213,7 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 		return c.account, appendAudit(tx, f.auditLine(AuditGrant, c.grantReason(), r.By), now, pair.tail)
 	})
 	if err = n.Commit(ctx, err); err == nil {
-		err = refusal
+		err = s.reused(ctx, refusal, r.Client.ID)
 	}
 	if err != nil {
 		return Issued{}, fmt.Errorf("redeem code: %w", err)

@@ -155,6 +155,7 @@ type importOutcome struct {
 	cut        bool
 	differs    []string
 	privileged bool
+	gains      string // the id of what has new privileges, or ""
 	hash       string // the kind of a user's hash, or ""
 	noPassword bool
 	after      func()      // once it is committed
@@ -340,8 +341,18 @@ func (im *Importer) commit(ctx context.Context) error {
 	im.run.done(0)
 	for i, o := range outcomes {
 		im.settle(items[i], o)
+		if o.gains != "" && o.refused == nil && !im.options.DryRun {
+			im.store.happened(ctx, HappenedPrivileges, o.gains)
+		}
 	}
 	return nil
+}
+
+func gained(is bool, id string) string {
+	if !is {
+		return ""
+	}
+	return id
 }
 
 // errImportDryRun rolls back what a dry run has written.

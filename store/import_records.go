@@ -195,7 +195,7 @@ func (im *Importer) applyClient(tx kv.Txn, r *moving.Client, c Client) (importOu
 	if err == nil {
 		err = tx.Set(record.ClientKey(c.ID), encodeClient(c), time.Time{})
 	}
-	return importOutcome{privileged: c.Platform || c.Introspect, seen: []seenEntry{seenAs("client", c.ID, line)}, takes: []string{"clients"}}, err
+	return importOutcome{privileged: c.Platform || c.Introspect, gains: gained(c.gains(Client{}), c.ID), seen: []seenEntry{seenAs("client", c.ID, line)}, takes: []string{"clients"}}, err
 }
 
 // foundClient compares a client with the one that exists, and replaces that if it may.
@@ -216,7 +216,7 @@ func (im *Importer) foundClient(tx kv.Txn, r *moving.Client, line description, c
 	if c.importedRevision = c.Revision; !c.DisabledAt.IsZero() && found.DisabledAt.IsZero() {
 		c.Generation++
 	}
-	return importOutcome{updated: true, privileged: c.Platform || c.Introspect}, writeClient(tx, c)
+	return importOutcome{updated: true, privileged: c.Platform || c.Introspect, gains: gained(c.gains(found), c.ID)}, writeClient(tx, c)
 }
 
 // describeClient describes a client. Its secret is that of the other if both have it.
@@ -467,7 +467,7 @@ func (im *Importer) applyUser(tx kv.Txn, u *importedUser) (importOutcome, error)
 	if u.mustHash && u.password == "" && !im.options.DryRun {
 		return importOutcome{}, conflict("user", "username", "import again", "the user was deleted in the meantime")
 	}
-	o := importOutcome{privileged: u.Operator, hash: u.hashKind, noPassword: u.hashKind == "", seen: []seenEntry{seenAs("user", u.Canonical, whole)}}
+	o := importOutcome{privileged: u.Operator, gains: gained(u.Operator, u.Subject()), hash: u.hashKind, noPassword: u.hashKind == "", seen: []seenEntry{seenAs("user", u.Canonical, whole)}}
 	if u.hasID {
 		o.seen = append(o.seen, seenAs("user_id", u.Subject(), nil))
 	}
@@ -504,7 +504,7 @@ func (im *Importer) foundUser(tx kv.Txn, u *importedUser, line description, foun
 	}
 	next.Revision++
 	next.importedRevision = next.Revision
-	return importOutcome{updated: true, privileged: u.Operator, hash: u.hashKind, noPassword: next.password == ""}, writeUser(tx, found, next)
+	return importOutcome{updated: true, privileged: u.Operator, gains: gained(u.Operator && !found.Operator, found.Subject()), hash: u.hashKind, noPassword: next.password == ""}, writeUser(tx, found, next)
 }
 
 // describe describes the user of a line. What is hashed only now cannot be compared.

@@ -63,7 +63,7 @@ func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 		return out.family.account, err
 	})
 	if err = n.Commit(ctx, err); err == nil {
-		err = out.refusal
+		err = s.reused(ctx, out.refusal, r.Client.ID)
 	}
 	if err != nil {
 		return Issued{}, fmt.Errorf("rotate refresh: %w", err)

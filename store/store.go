@@ -126,9 +126,11 @@ type Store struct {
 	tokens     record.Budget // what their sign-ins, grants and refreshes write
 	overdrawn  atomic.Uint64 // updates that a budget refused
 	audits     auditQueue
-	origins    origins
-	backingUp  sync.Mutex
-	exporting  sync.Mutex
+	// onHappening is set once, by the server.
+	onHappening atomic.Pointer[func(Happening)]
+	origins     origins
+	backingUp   sync.Mutex
+	exporting   sync.Mutex
 
 	secondFactor  SecondFactor
 	knownBrowsers knownBrowsers

@@ -189,6 +189,9 @@ func (s *Store) insertUser(ctx context.Context, u User, fixture bool, guards che
 	if err != nil {
 		return User{}, fmt.Errorf("create user: %w", err)
 	}
+	if u.Operator {
+		s.happened(ctx, HappenedPrivileges, u.Subject())
+	}
 	return u, nil
 }
 
@@ -412,7 +415,9 @@ func (s *Store) DemoteUser(ctx context.Context, user string, guards ...Guard) (U
 }
 
 func (s *Store) setOperator(ctx context.Context, user, reason string, operator bool, guards checks) (User, error) {
-	return s.changeUser(ctx, user, reason, guards, func(_ kv.Txn, u *User) error {
+	was := false
+	u, err := s.changeUser(ctx, user, reason, guards, func(_ kv.Txn, u *User) error {
+		was = u.Operator
 		if operator && !u.Operator {
 			if u.lent {
 				return record.Invalid("username", "set another password first: tollhouse user passwd NAME, or tollhouse user code NAME", "a platform client created the user, or made a code for them, and may know the password")
@@ -422,6 +427,10 @@ func (s *Store) setOperator(ctx context.Context, user, reason string, operator b
 		u.Operator = operator
 		return nil
 	})
+	if err == nil && operator && !was {
+		s.happened(ctx, HappenedPrivileges, u.Subject())
+	}
+	return u, err
 }
 
 // changeUser is for operators: it may revoke what the user has, even when the disk is full.

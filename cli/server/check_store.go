@@ -65,6 +65,8 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 	u.report(u.backup(ctx))
 	u.backupThen(ctx)
 	u.report(u.webhooks(ctx))
+	u.size()
+	u.alarms()
 	u.imported(ctx)
 	u.clients(ctx)
 	if deep {
@@ -208,6 +210,32 @@ func (u checkup) backupThen(ctx context.Context) {
 	case failed != nil:
 		u.report(backupThenFailed.finding("see the server's log, and run the program by hand", "the program after the backup failed at %s: %s", term.ShowTime(failed.At.Unix()), failed.Text))
 	}
+}
+
+// size compares the size of the store with --alarm-size, if that is given.
+func (u checkup) size() {
+	if u.server == nil || u.server.config.alarms.size == 0 {
+		return
+	}
+	text := fmt.Sprintf("the store uses %s, and --alarm-size is %s", term.ShowBytes(u.used()), term.ShowBytes(u.server.config.alarms.size))
+	if len(u.lastingSize()) > 0 {
+		u.report(storeLarge.finding(storeLarge.next, "%s", text))
+		return
+	}
+	u.report(allRight(storeLarge.check, "%s", text))
+}
+
+// alarms reports whether the receivers of alarms accept them.
+func (u checkup) alarms() {
+	if u.server == nil || u.server.alarms == nil {
+		return
+	}
+	found, _ := u.lastingAlarms()
+	for _, l := range found {
+		u.report(l.finding("tollhouse alarm test", "%s", strings.TrimSuffix(l.text, ".")))
+		return
+	}
+	u.report(allRight(alarmsFailing.check, "%s", term.Count(int64(u.server.alarms.Waiting()), "message waits", "messages wait")))
 }
 
 // proxies checks the X-Forwarded-For headers received so far. Doctor's own request to the

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tollhouse/cli/alarms"
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
@@ -50,13 +51,17 @@ var (
 	webhookFailing  = &row{"webhooks", admin.StateWarning, "Webhook endpoint failing", "A webhook endpoint has failed for a day or longer.", nextEndpoint}
 	webhooksHeld    = &row{"webhooks", admin.StateWarning, "Webhooks held", "All deliveries are held since a restore.", "if this is the real server and not a copy: tollhouse webhook resume"}
 
+	storeLarge = &row{"size", admin.StateWarning, "Store too large", "The store uses %s, more than the %s of --alarm-size.", "keep events for a shorter time with --retain, or raise --alarm-size"}
+
+	alarmsFailing = &row{alarms.Undelivered, admin.StateWarning, "Alarms not delivered", "%d of %d receivers of alarms have accepted nothing for 15 minutes.", "run tollhouse alarm test on the server"}
+
 	databaseAway = &row{"database", admin.StateProblem, "Database does not answer", "The database has not answered for %s.", "check that it runs"}
 )
 
 // rows is the table.
 var rows = []*row{
 	diskFull, diskLow, storeDamaged, clockWrong, certificateMissing, certificateExpired, certificateLate, backupFailed, backupOverdue, backupThenFailed,
-	webhookDisabled, webhookFailing, webhooksHeld, databaseAway,
+	webhookDisabled, webhookFailing, webhooksHeld, storeLarge, alarmsFailing, databaseAway,
 }
 
 // checksOfRows returns the names of the checks in the table.
@@ -99,6 +104,8 @@ var lastingChecks = map[string]func(u checkup, ctx context.Context) ([]lasting, 
 	"backup":      checkup.lastingBackup,
 	"backup-then": checkup.lastingBackupThen,
 	"webhooks":    checkup.lastingWebhooks,
+	"size":        func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingSize(), nil },
+	"alarms":      func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingAlarms() },
 	"database":    func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDatabase(), nil },
 }
 
@@ -284,6 +291,46 @@ func (u checkup) lastingWebhooks(ctx context.Context) (found []lasting, err erro
 		return nil
 	})
 	return found, err
+}
+
+// sizeMargin is how far below its bound the size has to be to end what exceeded it.
+const sizeMargin = 10 // percent
+
+func (u checkup) lastingSize() []lasting {
+	if u.server == nil || u.server.config.alarms.size == 0 {
+		return nil
+	}
+	most := u.server.config.alarms.size
+	bound := most
+	if u.has(storeLarge.check) {
+		bound -= bound / 100 * sizeMargin
+	}
+	if used := u.used(); used > bound {
+		return storeLarge.now(term.ShowBytes(used), term.ShowBytes(most))
+	}
+	return nil
+}
+
+// used is how much space the store takes.
+func (u checkup) used() uint64 {
+	if u.server != nil && u.server.presence != nil {
+		return uint64(u.server.presence.State().Size)
+	}
+	return diskOf(u.data.DB).Used
+}
+
+func (u checkup) lastingAlarms() ([]lasting, error) {
+	if u.server == nil || u.server.alarms == nil {
+		return nil, nil
+	}
+	failing, of, known := u.server.alarms.Failing()
+	switch {
+	case failing > 0:
+		return alarmsFailing.now(failing, of), nil
+	case !known:
+		return nil, errNotYet
+	}
+	return nil, nil
 }
 
 // awayLong is how long a database may give no answer. It is asked every 10 s.

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"tollhouse/cli/alarms"
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/handlers/web"
@@ -43,6 +44,7 @@ type metrics struct {
 	commitTime, group  prometheus.Histogram
 	backupFailures     prometheus.Counter
 	webhooks           webhookMetrics
+	alarms             *prometheus.CounterVec
 
 	// The series of requests so far: one lookup in a map instead of hashing the labels
 	// twice. The map is replaced, never changed, and bounded by the routes.
@@ -88,8 +90,12 @@ func newMetrics() *metrics {
 
 		backupFailures: counter("backup_failures_total", "Scheduled backups that failed; each is retried."),
 		webhooks:       newWebhookMetrics(),
+		alarms:         counters("alarm_messages_total", "Alarms by outcome: delivered, an attempt that failed, or dropped.", "outcome"),
 	}
 	m.series.Store(&map[seriesKey]series{})
+	for _, outcome := range alarms.Outcomes {
+		m.alarms.WithLabelValues(outcome)
+	}
 	return m
 }
 
@@ -203,7 +209,7 @@ func (m *metrics) expose(r *running) http.Handler {
 	m.prepare(r.server().Site.Outcomes())
 	m.registry.MustRegister(
 		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
-		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.webhooks.attempts, m.webhooks.time, webhookGauges{r}, importedGauge{r}, findingGauge{r},
+		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.webhooks.attempts, m.webhooks.time, m.alarms, webhookGauges{r}, importedGauge{r}, findingGauge{r},
 		newGauges(r), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if r.presence != nil {
@@ -271,6 +277,7 @@ var gaugeHelp = map[string]string{
 	"store_last_check_duration_seconds":  "Duration of the last check of the store.",
 	"backup_last_timestamp_seconds":      "Unix time of the state in the last backup, scheduled or not; 0 if there is none.",
 	"backup_last_size_bytes":             "Size of the last backup.",
+	"alarm_waiting":                      "Alarms waiting to be delivered, of all URLs.",
 	"backup_interval_seconds":            "Interval of scheduled backups; 0 if there are none.",
 
 	"tls_certificate_not_before_timestamp_seconds": "Unix time from which the certificate in use is valid; 0 while there is none.",
@@ -334,6 +341,11 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		send(gauge, "store_last_check_timestamp_seconds", 0)
 		send(gauge, "store_last_check_duration_seconds", 0)
 	}
+	waiting := 0
+	if g.r.alarms != nil {
+		waiting = g.r.alarms.Waiting()
+	}
+	send(gauge, "alarm_waiting", float64(waiting))
 	every := time.Duration(0)
 	if g.r.backups != nil {
 		every = g.r.backups.every

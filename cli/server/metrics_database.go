@@ -74,7 +74,7 @@ func (g *databaseGauges) Collect(to chan<- prometheus.Metric) {
 		servers = len(state.Servers)
 	}
 	gauge(descServers, float64(servers))
-	for _, job := range []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck, pgkv.JobACME, pgkv.JobWebhooks} {
+	for _, job := range []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck, pgkv.JobACME, pgkv.JobWebhooks, pgkv.JobAlarm} {
 		gauge(descJob, oneIf(g.r.presence.Holds(job)), string(job))
 	}
 }

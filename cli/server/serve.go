@@ -35,6 +35,7 @@ type serveFlags struct {
 	retain        term.Duration
 	monitor       string
 	backups       backupFlags
+	alarms        alarmFlags
 	memory        datadir.Memory
 	accountWrites datadir.Memory
 
@@ -73,6 +74,7 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 	flags.IntVar(&f.connections, "store-connections", storeConnections, "with --store, the number of connections for reading")
 	flags.BoolVar(&f.newKey, "new-key", false, "replace the recorded server key with this server's own; on a database, only if no other server is running")
 	f.backups.add(flags)
+	f.alarms.add(flags)
 	f.memory = datadir.MemoryDefault
 	f.accountWrites = record.WritesDefault
 	flags.Var(&f.accountWrites, "account-writes", "bytes that an account may write per hour, in bursts of up to an eighth; 0 for no limit")
@@ -89,6 +91,9 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 		if err := p.checkDatabaseFlags(c.Flags()); err != nil {
 			return err
 		}
+	}
+	if config.alarms, err = f.alarms.parse(); err != nil {
+		return err
 	}
 	config.settings = p.Settings(c.Flags())
 	host, err := f.check(c.Flags(), config)
@@ -339,6 +344,8 @@ func (p *Program) serveStore(r *running, c handlers.Config, socket string, write
 		}
 	}
 	r.build(c)
+	r.alarms = r.newAlarms()
+	r.hearHappenings()
 	if err := write(socket); err != nil {
 		return term.Fail(term.ExitIO, "check the disk", "cannot write %s: %w", datadir.LockName, err)
 	}

@@ -136,6 +136,9 @@ func (f *serveFlags) jobs() []pgkv.Job {
 	if f.webhooks.on == "on" {
 		jobs = append(jobs, pgkv.JobWebhooks)
 	}
+	if len(f.alarms.urls) > 0 || f.alarms.file != "" {
+		jobs = append(jobs, pgkv.JobAlarm)
+	}
 	if f.tls.mode == tlsAuto {
 		jobs = append(jobs, pgkv.JobACME)
 	}

@@ -18,10 +18,12 @@ import (
 	"syscall"
 	"time"
 
+	"tollhouse/cli/alarms"
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
 	"tollhouse/handlers"
+	"tollhouse/handlers/admin"
 	"tollhouse/handlers/web"
 	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/stats"
@@ -68,6 +70,7 @@ type running struct {
 	checked  atomic.Pointer[lastCheck] // the last finished check of the stored data
 	checking sync.Mutex                // held during a check
 	outcomes outcomes                  // of work on a schedule
+	alarms   *alarms.Sender            // nil without a URL
 	search   chan struct{}             // asks for a check now; nil is never
 	fatal    chan error                // a write with an unknown outcome, or a store that was moved
 	overdue  chan struct{}             // receives when a stop has taken too long
@@ -210,6 +213,7 @@ func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
 	c.InstanceName, c.Logo = r.config.instanceName, r.config.logo
 	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
+	c.Alarms = &admin.Alarms{Test: r.testAlarms, List: r.listAlarms}
 	c.Desk, c.Settings, c.Platform = r.desk(), r.config.settings, r.config.platform
 	c.Command = func(text string) string { return CompleteCommands(text, r.at) }
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
@@ -344,6 +348,9 @@ func (r *running) beginWork(ctx context.Context) {
 	r.work.Go(func() { r.onlyHere(ctx, pgkv.JobSweep, r.trimEvents) })
 	if !r.config.webhooks.Off {
 		r.work.Go(func() { r.sendWebhooks(ctx) })
+	}
+	if r.alarms != nil {
+		r.work.Go(func() { r.runAlarms(ctx) })
 	}
 	if r.backups != nil {
 		r.work.Go(func() { r.backups.run(ctx) })

@@ -75,6 +75,7 @@ type serverConfig struct {
 	auditRetain time.Duration
 	feed        time.Duration // 0 is off
 	webhooks    webhookConfig
+	alarms      alarmConfig // of serve
 
 	secondFactor store.SecondFactor
 

@@ -13,6 +13,7 @@ type Config struct {
 	Settings       []Setting
 	Status         func(context.Context) ServerStatus
 	Doctor         func(ctx context.Context, deep bool, tell func(Finding))
+	Alarms         *Alarms
 	KeyFingerprint string
 	Recipients     []string
 }
@@ -25,6 +26,7 @@ type Server struct {
 	Settings    []Setting
 	Status      func(context.Context) ServerStatus
 	Doctor      func(ctx context.Context, deep bool, tell func(Finding))
+	Alarms      *Alarms
 	started     time.Time
 	fingerprint string // of the server key, or ""
 	recipients  []string
@@ -32,7 +34,7 @@ type Server struct {
 
 // New returns a Server. It starts nothing.
 func New(site *web.Site, of *api.Server, c Config) *Server {
-	return &Server{site: site, api: of, Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, started: site.Store.Now(), fingerprint: c.KeyFingerprint, recipients: c.Recipients}
+	return &Server{site: site, api: of, Settings: c.Settings, Status: c.Status, Doctor: c.Doctor, Alarms: c.Alarms, started: site.Store.Now(), fingerprint: c.KeyFingerprint, recipients: c.Recipients}
 }
 
 // Mount adds the routes. The store writes the audit line of a change in the change's transaction.
@@ -72,5 +74,9 @@ func (s *Server) Mount(r *web.Router) {
 	}
 	if s.Doctor != nil {
 		r.Get("/admin/doctor", s.runDoctor)
+	}
+	if s.Alarms != nil {
+		r.On("POST", "/admin/alarm-test", s.testAlarms)
+		r.Get("/admin/alarms", s.listAlarms)
 	}
 }

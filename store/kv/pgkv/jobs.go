@@ -19,9 +19,10 @@ const (
 	JobACME  Job = "acme"  // orders the certificate
 
 	JobWebhooks Job = "webhooks" // sends events to webhook endpoints
+	JobAlarm    Job = "alarm"    // sends alarms
 )
 
-var jobLocks = map[Job]int{JobSweep: lockJobs, JobCheck: lockJobs + 1, JobACME: lockJobs + 2, JobWebhooks: lockJobs + 3}
+var jobLocks = map[Job]int{JobSweep: lockJobs, JobCheck: lockJobs + 1, JobACME: lockJobs + 2, JobWebhooks: lockJobs + 3, JobAlarm: lockJobs + 4}
 
 // jobsHeld are the jobs of this server.
 type jobsHeld struct {
