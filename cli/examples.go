@@ -57,6 +57,10 @@ tollhouse import users.ndjson --try harriet
 tollhouse import users.ndjson --allow privileged,digest --update`,
 	"move": `tollhouse move --data /var/lib/tollhouse 'postgres://toll@db.example/toll?sslmode=verify-full'
 tollhouse move --store 'postgres://toll@db.example/toll?sslmode=verify-full' /var/lib/tollhouse`,
+	"alarm list": `tollhouse alarm list
+tollhouse alarm list --json`,
+	"alarm test": `tollhouse alarm test
+tollhouse alarm test --json`,
 	"print grafana": `tollhouse print grafana > /var/lib/grafana/dashboards/tollhouse.json`,
 	"print migration": `tollhouse print migration doorkeeper > export.rb
 tollhouse print migration fosoauthserverbundle > src/Command/TollhouseExportCommand.php`,
