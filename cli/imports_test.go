@@ -210,6 +210,7 @@ var directModules = []string{
 	"github.com/julienschmidt/httprouter",
 	"github.com/klauspost/compress",
 	"github.com/pquerna/otp",
+	"rsc.io/qr",
 	"github.com/prometheus/client_golang",
 	"github.com/spf13/cobra", "github.com/spf13/pflag",
 	"github.com/tidwall/btree",

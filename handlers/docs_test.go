@@ -17,7 +17,7 @@ import (
 
 const docsSizeMax = 60 << 10 // bytes of each page
 
-var docsTags = []string{"oauth", "events", "resources", "webhooks", "deliveries", "service", "pages"}
+var docsTags = []string{"oauth", "events", "resources", "webhooks", "deliveries", "service", "pages", "factor"}
 
 // docsNodes returns the elements of a page that have the attribute, by its value.
 func docsNodes(t testing.TB, page answer, name string) (values []string, nodes map[string]*html.Node) {

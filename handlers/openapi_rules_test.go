@@ -21,7 +21,8 @@ func TestOpenAPIRules(t *testing.T) {
 		t.Parallel()
 		pages := 0
 		for o := range d.operations() {
-			isPage := slices.Contains(o.described["tags"].([]any), any("Pages")) || o.template == "/oauth/v2/auth"
+			tags := o.described["tags"].([]any)
+			isPage := slices.Contains(tags, any("Pages")) || slices.Contains(tags, any("Factor")) || o.template == "/oauth/v2/auth"
 			if isPage != (o.section == pagePaths) {
 				t.Errorf("%s %s is in %s", o.method, o.template, o.section)
 			}

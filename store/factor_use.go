@@ -150,7 +150,7 @@ func (s *Store) beforeFactor(ctx context.Context, use FactorUse, now time.Time) 
 		u, _, err = s.asksFactor(r, use, now)
 		return err
 	})
-	if err == nil && use.Proof.isCode() && use.Device != "" && !use.Uncounted {
+	if err == nil && use.Proof.IsCode() && use.Device != "" && !use.Uncounted {
 		known, err = s.knownBrowsers.begin(secret.HashOf(fmt.Sprint(use.Device, "\x00", u.Subject(), u.factorRevision, u.password)), now)
 	}
 	return u, known, err
@@ -227,8 +227,8 @@ func endSessions(tx kv.Txn, tokens ...secret.Token) error {
 	return nil
 }
 
-// isCode reports whether the answer is a code of an app. Codes alone are few enough to be guessed.
-func (p FactorProof) isCode() bool { return !p.Passkey.Answered && p.Recovery == "" }
+// IsCode reports whether the answer is a code of an app. Codes alone are few enough to be guessed.
+func (p FactorProof) IsCode() bool { return !p.Passkey.Answered && p.Recovery == "" }
 
 // judgeFactor judges an answer and takes it from f, or counts it there.
 func (s *Store) judgeFactor(u secret.ID, f *factor, use FactorUse, now time.Time) (Amr, error) {

@@ -55,6 +55,7 @@ type Named struct {
 // broken client does is a problem.
 var auditWords = []struct{ what, words, state string }{
 	{"login", "Signed in", ""}, {"login_refused", "Sign-in refused", stateWarning}, {"password_changed", "Password changed", ""},
+	{"second_factor", "Second factor changed", ""},
 	{"grant", "Tokens issued", ""}, {"denied", "Access denied by the user", ""}, {"refused", "Client, code or token refused", stateWarning},
 	{"revoke", "Access ended", ""}, {"refresh_reuse", "Refresh token used again", stateProblem}, {"code_replay", "Code used again", stateProblem},
 	{"throttle", "Throttled", stateWarning}, {"admin", "Changed", ""}, {"webhook", "Webhook endpoint", ""},

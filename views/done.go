@@ -13,6 +13,10 @@ const (
 	DoneByCode     Done = "password-by-code"
 	DoneWebhookOff Done = "webhook-off"
 
+	DoneTooLong        Done = "sign-in-too-long"
+	DoneFactorRemoved  Done = "factor-removed"
+	DonePasskeyRemoved Done = "passkey-removed"
+
 	DoneClientSaved     Done = "client-saved"
 	DoneClientDisabled  Done = "client-disabled"
 	DoneClientEnabled   Done = "client-enabled"
@@ -41,6 +45,10 @@ var doneWords = map[Done]string{
 	DonePassword: "Your password was changed. Your other sign-ins, applications and webhooks are not affected.",
 	DoneEnded:    "Your password was changed. You are signed out everywhere else, no application has access, and the webhooks of your applications are turned off.",
 	DoneByCode:   "Your password is set. Sign in with it.",
+
+	DoneTooLong:        "Your sign-in took too long. Enter your password again.",
+	DoneFactorRemoved:  "The app was removed. You are signed out everywhere else.",
+	DonePasskeyRemoved: "The passkey was removed. You are signed out everywhere else.",
 
 	DoneWebhookOff: "The webhook is turned off. The application can turn it on again while it has access.",
 

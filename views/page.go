@@ -53,7 +53,8 @@ type Detail struct {
 // product is the name of an instance that has none of its own.
 const product = "tollhouse"
 
-func (p Page) instance() string {
+// InstanceName is the name of the instance, or of the program.
+func (p Page) InstanceName() string {
 	if p.Instance == "" {
 		return product
 	}

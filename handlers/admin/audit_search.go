@@ -67,7 +67,7 @@ type AuditSearch struct {
 
 // auditKinds are the kinds of audit lines that a search may name.
 var auditKinds = []string{
-	string(store.AuditLogin), string(store.AuditLoginRefused), string(store.AuditPasswordChanged), string(store.AuditGrant), string(store.AuditDenied),
+	string(store.AuditLogin), string(store.AuditLoginRefused), string(store.AuditPasswordChanged), string(store.AuditSecondFactor), string(store.AuditGrant), string(store.AuditDenied),
 	string(store.AuditRefused), string(store.AuditRevoke), string(store.AuditRefreshReuse), string(store.AuditCodeReplay), string(store.AuditThrottle),
 	string(store.AuditAdmin), string(store.AuditWebhook),
 }

@@ -67,6 +67,9 @@ func (s *Server) showAccount(w http.ResponseWriter, r *http.Request, session *we
 		SignOutOthersURL: "/account/sign-out-others", PasswordURL: "/account/password",
 		Password: screen.password,
 	}
+	if s.site.Store.SecondFactor() != store.FactorOff {
+		props.FactorURL, props.Factors = factorPath, session.User.FactorNames()
+	}
 	if s.DeskFor != nil {
 		props.DeskURL = s.DeskFor(r, session.User)
 	}

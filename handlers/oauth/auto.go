@@ -13,6 +13,8 @@ import (
 // code from one request. serve has no Demo: a server that signs people in unasked
 // would sign in anybody.
 
+const reasonAutoLogin = "auto_login"
+
 // signInUnasked returns the browser's sign-in, or starts one for the user of
 // --auto-login if it has none or the request wants a new one. If that user no
 // longer exists, the sign-in form is shown.
@@ -23,7 +25,7 @@ func (s *Server) signInUnasked(w http.ResponseWriter, r *http.Request, a *authRe
 	}
 	user, err := s.site.Store.FindUser(r.Context(), s.site.Demo.AutoLogin)
 	if err == nil {
-		session, err = s.SignIn(w, r, user, "auto_login")
+		session, err = s.SignIn(w, r, user, reasonAutoLogin)
 	}
 	switch {
 	case errors.Is(err, record.ErrNotFound), errors.Is(err, record.ErrDisabled):

@@ -32,6 +32,7 @@ type loginScreen struct {
 // desk.
 const (
 	toAccount  = "account"
+	toFactor   = "second-factor"
 	toDesk     = "desk"
 	addressMax = 1024 // bytes
 )
@@ -56,7 +57,9 @@ func SignInFor(r *http.Request) string {
 func (s *Server) pageBehind(r *http.Request, to string, u store.User) string {
 	switch {
 	case to == toAccount:
-		return "/account"
+		return accountPath
+	case to == toFactor:
+		return factorPath
 	case to == "" || s.DeskFor == nil:
 		return "/"
 	}
@@ -69,7 +72,7 @@ func (s *Server) pageBehind(r *http.Request, to string, u store.User) string {
 
 // knownPage returns the name of a page or the address of one of the desk, or "".
 func knownPage(to string) string {
-	if to == toAccount || to == toDesk || isOfDesk(to) {
+	if to == toAccount || to == toFactor || to == toDesk || isOfDesk(to) {
 		return to
 	}
 	return ""
@@ -156,6 +159,22 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, screen loginS
 	return nil
 }
 
+// screenOf reads what a form of the sign-in is for; the request is validated again.
+func (s *Server) screenOf(r *http.Request, p web.Params) (loginScreen, error) {
+	query := p.Value("query")
+	if query == "" {
+		return loginScreen{to: knownPage(p.Value("to"))}, nil
+	}
+	a, refusal, err := s.parseAuthRequest(r.Context(), query)
+	if err != nil {
+		return loginScreen{}, err
+	}
+	if refusal != nil {
+		return loginScreen{}, refusal.AsPage(views.ErrorText{Kind: views.ErrorLinkOver})
+	}
+	return loginScreen{request: &a}, nil
+}
+
 // login is POST /login. The authorization request's query is in the form and
 // is checked again.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
@@ -166,17 +185,11 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if refused := p.RefuseRepeated("query", "to", "form_token", "username", "password"); refused != nil {
 		return refused
 	}
-	screen := loginScreen{to: knownPage(p.Value("to")), username: p.Value("username")}
-	if query := p.Value("query"); query != "" {
-		a, refusal, err := s.parseAuthRequest(r.Context(), query)
-		if err != nil {
-			return err
-		}
-		if refusal != nil {
-			return refusal.AsPage(views.ErrorText{Kind: views.ErrorLinkOver})
-		}
-		screen.request = &a
+	screen, err := s.screenOf(r, p)
+	if err != nil {
+		return err
 	}
+	screen.username = p.Value("username")
 	if !s.site.CheckFormToken(r, web.LoginForm, p.Value("form_token")) {
 		return s.staleLogin(w, r, screen)
 	}
@@ -197,6 +210,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if s.site.Store.NeedsFactor(user) {
+		return s.beginSecondStep(w, r, user, screen)
+	}
 	return s.beginSession(w, r, user, screen)
 }
 
@@ -211,12 +227,16 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, user store
 	if err != nil {
 		return err
 	}
-	if screen.request == nil {
-		s.site.RedirectHere(w, s.pageBehind(r, screen.to, user))
-		return nil
-	}
-	s.site.RedirectHere(w, screen.request.afterSignIn())
+	s.site.RedirectHere(w, s.nextPage(r, user, screen))
 	return nil
+}
+
+// nextPage is where the browser goes after a sign-in.
+func (s *Server) nextPage(r *http.Request, user store.User, screen loginScreen) string {
+	if screen.request == nil {
+		return s.pageBehind(r, screen.to, user)
+	}
+	return screen.request.afterSignIn()
 }
 
 // SignIn starts a session and sets its cookie. Errors: record.ErrDisabled,
@@ -226,7 +246,11 @@ func (s *Server) SignIn(w http.ResponseWriter, r *http.Request, user store.User,
 	old, _ := s.site.SessionToken(r)
 	by := web.By(r.Context())
 	by.Browser = web.BrowserName(r.UserAgent())
-	token, session, err := s.site.Store.CreateSession(r.Context(), by, user, old, reason)
+	begin := s.site.Store.CreateSession
+	if reason == reasonAutoLogin {
+		begin = s.site.Store.CreateSessionUnasked
+	}
+	token, session, err := begin(r.Context(), by, user, old, reason)
 	if err != nil {
 		return nil, err
 	}

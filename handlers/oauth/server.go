@@ -56,6 +56,7 @@ func (s *Server) Mount(r *web.Router) {
 	r.Page("POST", "/account/webhook-off", s.turnOffWebhook)
 	r.Page("POST", "/account/sign-out-others", s.signOutOthers)
 	r.Page("POST", "/account/password", s.changePassword)
+	secondFactor{s, s.site}.mount(r)
 	if s.site.Demo != nil {
 		r.Page("GET", "/callback", s.callback)
 	}

@@ -15,6 +15,7 @@ type cookieJar struct {
 	formName    string // binds forms to a browser, signed in or not
 	DeviceName  string // a browser that a user has signed in with before
 	DoneName    string // what was just done, shown once
+	StepName    string // a sign-in between password and second factor
 	Secure      bool
 }
 
@@ -33,6 +34,7 @@ func newCookieJar(public *url.URL) cookieJar {
 	}
 	jar.SessionName, jar.formName = prefix+port+path, prefix+"_form"+port+path
 	jar.DeviceName, jar.DoneName = prefix+"_device"+port+path, prefix+"_done"+port+path
+	jar.StepName = prefix + "_step" + port + path
 	return jar
 }
 

@@ -45,6 +45,11 @@ const (
 	WrongCode       = "wrong_code"
 	ExpiredCode     = "expired_code"
 	SpentCodeOrNone = "spent_code_or_none"
+
+	SecondFactorAsked     = "second_factor_asked" // the password was right
+	WrongSecondFactor     = "wrong_second_factor"
+	SecondFactorThrottled = "second_factor_throttled" // not checked: too soon
+	SecondFactorNeeded    = "second_factor_needed"    // a password grant
 )
 
 const (
@@ -58,7 +63,8 @@ const (
 func (s *Site) Outcomes() []Served {
 	all := slices.Clone(s.counted)
 	for _, outcome := range []SignIn{SignInRight, SignInThrottled, SignInFailed, UnknownUser, UserDisabled,
-		AccountDisabled, WrongPassword, NoPassword, WrongCode, ExpiredCode, SpentCodeOrNone} {
+		AccountDisabled, WrongPassword, NoPassword, WrongCode, ExpiredCode, SpentCodeOrNone,
+		SecondFactorAsked, WrongSecondFactor, SecondFactorThrottled, SecondFactorNeeded} {
 		all = append(all, Served{SignIn: outcome})
 	}
 	for _, grant := range []store.Grant{store.GrantPassword, store.GrantAuthorizationCode, store.GrantRefreshToken,

@@ -17,10 +17,10 @@ func (s *Served) counted(on listener) stats.Request {
 		r.Class = stats.Status4xx
 	}
 	switch s.SignIn {
-	case "", SignInFailed:
+	case "", SignInFailed, SecondFactorAsked: // is none, or is not whole yet
 	case SignInRight:
 		r.SignIn = stats.SignInRight
-	case SignInThrottled:
+	case SignInThrottled, SecondFactorThrottled:
 		r.SignIn = stats.SignInThrottled
 	default:
 		r.SignIn = stats.SignInRefused
