@@ -132,7 +132,7 @@ func wantSignedIn(t testing.TB, b *browser, a answer, want bool) {
 	}
 }
 
-// Promise (Guard §1–3): who has an app has no session before its code; the request is kept
+// Promise (Guard §2, §3): who has an app has no session before its code; the request is kept
 func TestSecondStep(t *testing.T) {
 	h := factorHouse(t, store.FactorOffered)
 	_, app, _ := h.withApp(t)
@@ -228,7 +228,7 @@ func TestSecondStep(t *testing.T) {
 	})
 }
 
-// Promise (Guard §12): X1, a code gives one session however it is repeated
+// Promise (Guard §4): X1, a code gives one session however it is repeated
 func TestAppCodeWorksOnce(t *testing.T) {
 	h := factorHouse(t, store.FactorOffered)
 	_, app, _ := h.withApp(t)
@@ -354,7 +354,7 @@ func TestGuessesAtCodes(t *testing.T) {
 	})
 }
 
-// Promise (Guard §2): a factor is set up with the password, shown once, and ends other sign-ins
+// Promise (Guard §2, §3): a factor is set up with the password, shown once, and ends other sign-ins
 func TestAccountSecondFactor(t *testing.T) {
 	t.Run("set_up", func(t *testing.T) {
 		h := factorHouse(t, store.FactorOffered)
@@ -476,7 +476,7 @@ func TestAccountSecondFactor(t *testing.T) {
 	})
 }
 
-// Promise (Guard §12): X7, a set-up of another user, sign-in, time or tab is refused
+// Promise (Guard §2, §3): X7, a set-up of another user, sign-in, time or tab is refused
 func TestForeignSetUps(t *testing.T) {
 	h := factorHouse(t, store.FactorOffered)
 	nils := h.User(t, "nils", h.account)

@@ -89,13 +89,15 @@ const outline = `
 ### Platform §14: recipes
 ## The second factor
 ### Guard §1: what it is
+### Guard §2, §3: setting up a second factor, and the second step
+### Guard §4: guessing and replay
 ### Guard §5: passkeys
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner
 ### Backup
 ### Guard §10: encrypted backups
-### Guard §12: attacks on backups
+### Guard §12: attacks
 ### Monitoring
 ### Guard §7, §8, §9: findings and alarms
 ### Testers, bad input
