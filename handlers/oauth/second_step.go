@@ -228,7 +228,7 @@ func proofOf(p web.Params) store.FactorProof {
 // those of [store.Store.UseFactor]; a problem with status 429.
 func (f secondFactor) prove(w http.ResponseWriter, r *http.Request, a *asked, proof store.FactorProof, reason string) (*web.BrowserSession, error) {
 	use := f.use(r, a)
-	use.Proof, use.Reason = proof, reason
+	use.Proof, use.Reason, use.Confirms = proof, reason, reason == ReasonAtDesk
 	token, session, err := f.site.Store.UseFactor(r.Context(), use)
 	if err != nil {
 		return nil, f.factorRefused(r.Context(), a.user, proof, err)
@@ -238,6 +238,13 @@ func (f secondFactor) prove(w http.ResponseWriter, r *http.Request, a *asked, pr
 	}
 	f.signedIn(w, r, session.User, token)
 	return &web.BrowserSession{Session: session, Token: token}, nil
+}
+
+// ConfirmSecondFactor proves the second factor of an operator whose password was right again, and
+// gives the browser a session under a new id. Errors: record.ErrMismatch; a problem with status 429;
+// record.ErrDisabled if the sign-in is over.
+func (s *Server) ConfirmSecondFactor(w http.ResponseWriter, r *http.Request, session *web.BrowserSession, p web.Params) (*web.BrowserSession, error) {
+	return secondFactor{s, s.site}.prove(w, r, &asked{user: session.User, session: session}, proofOf(p), ReasonAtDesk)
 }
 
 // use says who answers, from which browser.
