@@ -63,6 +63,8 @@ func populate(t testing.TB, h *house) *neighbourhood {
 	_, code, err := h.CreateUser(context.Background(), store.UserSpec{Username: "cleo", Account: h.account, Code: true})
 	must.Do(t, err)
 	n.userCode = code.Reveal()
+	h.User(t, "faye", h.account)
+	h.SetUpApp(t, "faye")
 	dora, otis := h.User(t, "dora", h.account), h.User(t, "otis", "acct_fernhollow")
 	n.tokens["expired"] = n.issued(t, h.client, h.user)
 	h.Clock.Advance(h.Lifetimes().RefreshToken)
@@ -164,6 +166,7 @@ func (n *neighbourhood) aboutUsers() []lookalike {
 			{"an_unknown_user", "nils", send("nils", storetest.Password)},
 			{"a_wrong_password", "mara", send("mara", "another "+storetest.Password)},
 			{"a_disabled_user", "dora", send("dora", storetest.Password)},
+			{"a_wrong_password_of_a_user_with_a_second_factor", "faye", send("faye", "another "+storetest.Password)},
 		}
 	}
 	long := func(send func(name, password string) func(testing.TB) *http.Request) []ask {

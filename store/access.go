@@ -39,6 +39,7 @@ type Principal struct {
 
 	acting   bool  // by ActFor
 	narrowed Scope // the client's current scope
+	amr      Amr   // only if the whole family was read
 	token    secret.Hash
 	family   secret.ID
 
@@ -60,7 +61,7 @@ const accessTokenRecord = 1
 // an engine that several processes share. Errors: ErrNotFound for every reason, the
 // engine's.
 func (s *Store) FindPrincipal(ctx context.Context, token secret.Token) (Principal, error) {
-	p, used, err := s.findPrincipal(ctx, token)
+	p, used, err := s.findPrincipal(ctx, token, decodeFamilyHead)
 	if err == nil {
 		err = s.noteUse(ctx, used)
 	}
@@ -91,10 +92,10 @@ func (s *Store) noteUse(ctx context.Context, u tokenUse) error {
 	return nil
 }
 
-func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (p Principal, used tokenUse, err error) {
+func (s *Store) findPrincipal(ctx context.Context, token secret.Token, decode familyDecoder) (p Principal, used tokenUse, err error) {
 	now, hash := s.Now(), token.Hash()
 	err = s.db.View(ctx, func(r kv.Reader) error {
-		p, used, err = readPrincipal(r, hash, now)
+		p, used, err = readPrincipal(r, hash, now, decode)
 		return err
 	})
 	if err != nil {
@@ -104,13 +105,13 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token) (p Princi
 }
 
 // readPrincipal returns whom a token acts for, and the use to record. goneIsNotFound maps its
-// errors.
-func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tokenUse, error) {
+// errors. The decoder is decodeFamilyHead unless more of the family is asked for.
+func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time, decode familyDecoder) (Principal, tokenUse, error) {
 	t, err := readAccessToken(r, hash)
 	if err != nil {
 		return Principal{}, tokenUse{}, err
 	}
-	f, err := record.Read(r, record.FamilyKey(t.family), t.family, decodeFamilyHead)
+	f, err := record.Read(r, record.FamilyKey(t.family), t.family, decode)
 	if err != nil {
 		return Principal{}, tokenUse{}, err
 	}
@@ -125,7 +126,7 @@ func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tok
 		Account: t.account, UserID: p.user.Subject(), Username: p.user.Username,
 		ClientID: p.client.ID, ClientName: p.client.Name,
 		Scope: t.scope, Platform: p.client.Platform, IssuedAt: t.issuedAt, ExpiresAt: t.expiresAt, narrowed: p.client.Scope, token: t.hash,
-		family: t.family, clientGeneration: t.clientGeneration, userGeneration: t.userGeneration,
+		amr: f.amr, family: t.family, clientGeneration: t.clientGeneration, userGeneration: t.userGeneration,
 	}
 	return principal, tokenUse{at: now, token: t.hash, confirms: t.confirms, familyUsedAt: f.usedAt}, nil
 }
@@ -138,7 +139,7 @@ func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time) (Principal, tok
 func (s *Store) LiveIn(p Principal, allows func(now Principal) error) func(r kv.Reader) error {
 	return func(r kv.Reader) error {
 		p.prefetch(r)
-		now, _, err := readPrincipal(r, p.token, s.Now())
+		now, _, err := readPrincipal(r, p.token, s.Now(), decodeFamilyHead)
 		if err = goneIsNotFound(err); errors.Is(err, record.ErrNotFound) {
 			return record.ErrRevoked
 		}

@@ -280,5 +280,9 @@ func decodeAudit(p record.Position, v []byte) (AuditLine, error) {
 // auditLine returns an audit line about the family.
 func (f family) auditLine(what Audited, reason string, by By) AuditLine {
 	user := User{ID: f.user}
-	return AuditLine{What: what, Reason: reason, By: by, ClientID: f.client, UserID: user.Subject(), AccountID: f.account, FamilyID: familyName(f.id)}
+	l := AuditLine{What: what, Reason: reason, By: by, ClientID: f.client, UserID: user.Subject(), AccountID: f.account, FamilyID: familyName(f.id)}
+	if what == AuditGrant {
+		l.Amr = f.amr
+	}
+	return l
 }

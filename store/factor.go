@@ -22,6 +22,9 @@ const (
 	FactorAll                           // everybody
 )
 
+// ErrFactorNeeded refuses to let a user in by the password alone.
+var ErrFactorNeeded = errors.New("the user needs a second factor")
+
 var secondFactorNames = []string{FactorOffered: "offered", FactorOff: "off", FactorOperators: "operators", FactorAll: "all"}
 
 func (f SecondFactor) String() string { return secondFactorNames[f] }

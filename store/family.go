@@ -195,6 +195,8 @@ func decodeFamily(id secret.ID, v []byte) (family, error) {
 	return f, d.Done()
 }
 
+type familyDecoder func(id secret.ID, v []byte) (family, error)
+
 func decodeFamilyHead(id secret.ID, v []byte) (family, error) {
 	d := record.NewDecoder("family", familyRecord, v)
 	f := decodeFamilyFields(&d, id)

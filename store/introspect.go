@@ -22,6 +22,7 @@ type Introspection struct {
 	ExpiresAt time.Time
 	Access    bool // an access token; otherwise a refresh token
 	Platform  bool // of a platform client
+	Amr       Amr  // of the sign-in behind the authorization
 }
 
 // Introspect describes a token to an authenticated client: one of its own, or any
@@ -41,7 +42,7 @@ func (s *Store) Introspect(ctx context.Context, c Client, text string) (Introspe
 }
 
 func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Token) (Introspection, error) {
-	p, used, err := s.findPrincipal(ctx, token)
+	p, used, err := s.findPrincipal(ctx, token, decodeFamily)
 	if err != nil {
 		return Introspection{}, fmt.Errorf("introspect: %w", err)
 	}
@@ -53,7 +54,7 @@ func (s *Store) introspectAccess(ctx context.Context, c Client, token secret.Tok
 	}
 	return Introspection{
 		ClientID: p.ClientID, Username: p.Username, Subject: cmp.Or(p.UserID, p.ClientID), Scope: givesNow(p.Scope, p.narrowed),
-		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true, Platform: p.Platform,
+		IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt, Access: true, Platform: p.Platform, Amr: p.amr,
 	}, nil
 }
 
@@ -78,7 +79,7 @@ func (s *Store) introspectRefresh(ctx context.Context, c Client, token secret.To
 		if err != nil {
 			return err
 		}
-		found = Introspection{ClientID: f.client, Username: p.user.Username, Subject: p.user.Subject(), Scope: givesNow(t.scope, p.client.Scope), ExpiresAt: t.expiresAt}
+		found = Introspection{ClientID: f.client, Username: p.user.Username, Subject: p.user.Subject(), Scope: givesNow(t.scope, p.client.Scope), ExpiresAt: t.expiresAt, Amr: f.amr}
 		used = tokenUse{at: now, token: t.hash, familyUsedAt: f.usedAt}
 		used.confirms, err = unconfirmedParent(r, t)
 		return err

@@ -43,15 +43,23 @@ func lineageOf(c Client, u User) lineage {
 }
 
 // IssueForPassword issues the first tokens of a new family to an authenticated client
-// for an authenticated user (RFC 6749 §4.3). Errors: ErrDisabled if one of them was
-// disabled in the meantime; ErrTooOften, *BudgetError.
+// for a user who proved the password (RFC 6749 §4.3). Errors: ErrDisabled if one of them was
+// disabled in the meantime; ErrFactorNeeded; ErrTooOften, *BudgetError.
 func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, scope Scope) (Issued, error) {
 	now, pair := s.Now(), s.newPair()
 	f := s.newFamily(lineageOf(c, u), scope, now, pair.family)
+	f.amr = AmrPassword
 	var issued Issued
 	err := s.access(ctx, f.account, func(tx kv.Txn) (err error) {
 		if _, err = readParties(tx, f.lineage); err != nil {
 			return err
+		}
+		current, err := record.Read(tx, record.UserKey(u.ID), u.ID, decodeUser)
+		if err != nil {
+			return err
+		}
+		if s.NeedsFactor(current) {
+			return ErrFactorNeeded
 		}
 		if !s.grants.Allows(f.granted(), now) {
 			return ErrTooOften

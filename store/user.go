@@ -611,7 +611,7 @@ func writeUser(tx kv.Txn, was, u User) error {
 	if err := countImported(tx, was, &u); err != nil {
 		return err
 	}
-	if u.HasFactor() && was.password != u.password {
+	if u.HasFactor() && was.password != u.password && was.Revision != u.Revision { // not renewed, but another one
 		if err := endGuesses(tx, u.ID); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +44,7 @@ type AuditLine struct {
 	Actor             Named // who did it: a platform client, or with AtDesk an operator
 	AtDesk            bool
 	Source, RequestID string
+	Amr               []string // how the user signed in (RFC 8176), or nil
 }
 
 // Named is a record that an audit line names by its id.
@@ -58,7 +60,7 @@ var auditWords = []struct{ what, words, state string }{
 	{"second_factor", "Second factor changed", ""},
 	{"grant", "Tokens issued", ""}, {"denied", "Access denied by the user", ""}, {"refused", "Client, code or token refused", stateWarning},
 	{"revoke", "Access ended", ""}, {"refresh_reuse", "Refresh token used again", stateProblem}, {"code_replay", "Code used again", stateProblem},
-	{"throttle", "Throttled", stateWarning}, {"admin", "Changed", ""}, {"webhook", "Webhook endpoint", ""},
+	{"throttle", "Throttled", stateWarning}, {"admin", "Changed", ""}, {"second_factor", "Second factor", ""}, {"webhook", "Webhook endpoint", ""},
 }
 
 // FailedSignIns stands for the two kinds of a sign-in that failed.
@@ -136,7 +138,78 @@ func (l AuditLine) actor() deskCell {
 
 func (l AuditLine) what() deskCell {
 	words, state := auditWord(l.What)
-	return deskCell{Text: words, State: state, TextCol: "what", Note: l.why(), NoteCol: "reason"}
+	c := deskCell{Text: words, State: state, TextCol: "what", Note: l.why(), NoteCol: "reason"}
+	if l.Amr == nil {
+		return c
+	}
+	return deskCell{Drawn: signedIn(c, amrWords(l.Amr))}
+}
+
+// signedIn draws what was done, and how the user had signed in.
+func signedIn(what deskCell, how string) templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var1 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var1 == nil {
+			templ_7745c5c3_Var1 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		templ_7745c5c3_Err = cellContent(Page{}, what).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var2 string
+		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(" ")
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit.templ`, Line: 144, Col: 6}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " <small data-col=\"amr\">")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var3 string
+		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(how)
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit.templ`, Line: 145, Col: 28}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</small>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
+// amrWords is how a user signed in.
+func amrWords(amr []string) string {
+	switch {
+	case slices.Contains(amr, "otp"):
+		return "password and code"
+	case slices.Contains(amr, "mfa"):
+		return "password and passkey"
+	}
+	return "password"
 }
 
 func (l AuditList) table() deskTable {
@@ -200,12 +273,12 @@ func Audit(p AuditProps) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var1 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var1 == nil {
-			templ_7745c5c3_Var1 = templ.NopComponent
+		templ_7745c5c3_Var4 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var4 == nil {
+			templ_7745c5c3_Var4 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var2 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 			if !templ_7745c5c3_IsBuffer {
@@ -221,7 +294,7 @@ func Audit(p AuditProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -233,7 +306,7 @@ func Audit(p AuditProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "audit", title: "Audit log", alert: p.Refused}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "audit", title: "Audit log", alert: p.Refused}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

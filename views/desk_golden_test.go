@@ -51,6 +51,7 @@ func deskScreens() map[string]templ.Component {
 	}}
 	audit := views.AuditList{Older: "/desk/audit?after=1", URL: "/desk/audit", Lines: []views.AuditLine{
 		{ID: "aud_1", At: when, What: "login_refused", Reason: name, Times: 3, User: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, Client: views.Named{ID: name}, Source: name, RequestID: name},
+		{ID: "aud_4", At: when, What: "login", User: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, Amr: []string{"pwd", "hwk", "mfa"}},
 		{ID: "aud_2", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "usr_1", Name: name, URL: "/desk/users/usr_1"}, AtDesk: true},
 		{ID: "aud_3", At: when, What: "admin", Reason: name, Actor: views.Named{ID: "back-office", Name: name, URL: "/desk/clients/back-office"}},
 	}}

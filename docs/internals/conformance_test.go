@@ -92,6 +92,7 @@ const outline = `
 ### Guard §2, §3: setting up a second factor, and the second step
 ### Guard §4: guessing and replay
 ### Guard §5: passkeys
+### Guard §6: every other door
 ## The appliance
 ### Commands and settings
 ### One data directory, one owner

@@ -46,6 +46,7 @@ var auditForm = api.Form{
 		{"actor_client", "string", "That client's name at the time."},
 		{"operator_id", "string", "The user who did it at the desk."},
 		{"operator", "string", "That user's name."},
+		{"amr", "[]string", "How the user signed in, of a login or grant (RFC 8176)."},
 		{"count", "integer", "How many refusals or changes the line counts, if it counts them."},
 	},
 }
@@ -76,6 +77,8 @@ type AdminAuditLine struct {
 	ActorClient   string `json:"actor_client,omitempty"`
 	OperatorID    string `json:"operator_id,omitempty"`
 	Operator      string `json:"operator,omitempty"`
+
+	Amr []string `json:"amr,omitempty"` // of a login or grant
 
 	// How many refusals or changes the line counts, if it counts them.
 	Count int `json:"count,omitempty"`
@@ -137,7 +140,7 @@ func showAudit(users, clients map[string]string) func(l store.AuditLine) AdminAu
 			ID: l.Position.String(), At: l.At.Format(time.RFC3339), What: string(l.What), Reason: l.Reason,
 			ClientID: l.ClientID, UserID: l.UserID, Account: l.AccountID, FamilyID: l.FamilyID, Source: l.Source, RequestID: l.RequestID,
 			ActorClientID: l.Actor.ClientID, ActorClient: l.Actor.ClientName, OperatorID: l.Actor.OperatorID, Operator: users[l.Actor.OperatorID],
-			Username: users[l.UserID], ClientName: clients[l.ClientID], Count: l.Count,
+			Username: users[l.UserID], ClientName: clients[l.ClientID], Amr: l.Amr.Values(), Count: l.Count,
 		}
 	}
 }

@@ -19,12 +19,14 @@ type AdminSession struct {
 	CreatedAt int64  `json:"created_at"` // all in Unix seconds
 	SeenAt    int64  `json:"seen_at"`
 	ExpiresAt int64  `json:"expires_at"` // if it is not used again
+
+	Amr []string `json:"amr,omitempty"`
 }
 
 func (s *Server) showSession(sn store.Session) AdminSession {
 	return AdminSession{
 		SessionID: sn.Name(), UserID: sn.User.Subject(), Username: sn.User.Username, Account: sn.User.Account,
-		CreatedAt: sn.AuthenticatedAt.Unix(), SeenAt: sn.SeenAt.Unix(), ExpiresAt: s.site.Store.SessionEnds(sn).Unix(),
+		CreatedAt: sn.AuthenticatedAt.Unix(), SeenAt: sn.SeenAt.Unix(), ExpiresAt: s.site.Store.SessionEnds(sn).Unix(), Amr: sn.Amr.Values(),
 	}
 }
 

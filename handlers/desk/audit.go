@@ -100,7 +100,7 @@ func (v *visit) auditLines(lines []store.AuditLine) (shown []views.AuditLine, er
 	for _, l := range lines {
 		shown = append(shown, views.AuditLine{
 			ID: l.Position.String(), At: web.Moment(l.At, v.now), What: string(l.What), Reason: l.Reason, Times: l.Count,
-			User: names.user(l.UserID), Client: names.client(l.ClientID), Actor: names.actor(l.Actor), AtDesk: l.Actor.OperatorID != "", Source: l.Source, RequestID: l.RequestID,
+			User: names.user(l.UserID), Client: names.client(l.ClientID), Actor: names.actor(l.Actor), AtDesk: l.Actor.OperatorID != "", Source: l.Source, RequestID: l.RequestID, Amr: l.Amr.Values(),
 		})
 	}
 	return shown, names.err

@@ -19,6 +19,8 @@ type introspection struct {
 	ExpiresAt int64  `json:"exp"`
 	IssuedAt  int64  `json:"iat,omitempty"`
 	Issuer    string `json:"iss"`
+
+	Amr []string `json:"amr,omitempty"` // RFC 8176; not of a client that acts for itself
 }
 
 // introspect is POST /oauth/v2/introspect (RFC 7662). Expired, unknown and foreign
@@ -49,7 +51,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := introspection{
 		Active: true, Scope: found.Scope.String(), ClientID: found.ClientID, Username: found.Username, Subject: found.Subject,
-		ExpiresAt: found.ExpiresAt.Unix(), Issuer: s.site.IssuerOf(r),
+		ExpiresAt: found.ExpiresAt.Unix(), Issuer: s.site.IssuerOf(r), Amr: found.Amr.Values(),
 	}
 	if found.Access {
 		answer.TokenType, answer.IssuedAt = "bearer", found.IssuedAt.Unix()

@@ -18,7 +18,7 @@ import (
 )
 
 // passwordGrant is RFC 6749 §4.3. All failures of the user have the same response and
-// cost.
+// cost, until the password is right.
 func (s *Server) passwordGrant(ctx context.Context, client store.Client, p web.Params) (store.Issued, error) {
 	if err := need(p, "username", "password"); err != nil {
 		return store.Issued{}, err
@@ -45,6 +45,10 @@ func (s *Server) passwordGrant(ctx context.Context, client store.Client, p web.P
 			tooOften("The client requests tokens for this user too often", store.ClientGrantEvery).Because(err)
 	case errors.Is(err, record.ErrDisabled):
 		return store.Issued{}, wrong.Because(err)
+	case errors.Is(err, store.ErrFactorNeeded):
+		web.OutcomeOf(ctx).SignIn = web.SecondFactorNeeded
+		s.auditRefusal(ctx, store.AuditLine{What: store.AuditLoginRefused, Reason: web.SecondFactorNeeded, ClientID: client.ID, UserID: user.Subject()})
+		return store.Issued{}, web.InvalidGrant("The user needs a second factor; use the authorization code grant.").Because(err)
 	}
 	return issued, err
 }

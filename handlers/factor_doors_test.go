@@ -1,0 +1,176 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
+)
+
+// requiring makes a second factor required.
+func requiring(who store.SecondFactor) func(*store.Options) {
+	return func(o *store.Options) { o.SecondFactor = who }
+}
+
+const factorNeeded = "The user needs a second factor; use the authorization code grant."
+
+// Promise (Guard §6): the password grant refuses a user who has a second factor or must have one,
+// after the right password only, and takes no code
+func TestPasswordGrantNeedsNoSecondFactor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                string
+		policy              store.SecondFactor
+		hasOne, is, refused bool // is an operator
+	}{
+		{"offered_and_none", store.FactorOffered, false, true, false},
+		{"offered_and_one", store.FactorOffered, true, false, true},
+		{"operators_and_none", store.FactorOperators, false, false, false},
+		{"operators_and_an_operator", store.FactorOperators, false, true, true},
+		{"operators_and_one", store.FactorOperators, true, false, true},
+		{"all_and_none", store.FactorAll, false, false, true},
+		{"off_and_one", store.FactorOff, true, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := houseOver(t, storetest.New(t, requiring(c.policy)))
+			if c.is {
+				must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+			}
+			if c.hasOne {
+				h.SetUpApp(t, "mara")
+			}
+			var a answer
+			lines := h.recorded(t, func() { a = h.token(t, with(h.passwordForm(), "code", "123456", "totp", "123456")) })
+			if !c.refused {
+				wantPair(t, a)
+				return
+			}
+			if description := wantTokenError(t, a, http.StatusBadRequest, "invalid_grant"); description != factorNeeded {
+				t.Errorf("error_description = %q", description)
+			}
+			if len(lines) != 1 || lines[0].What != store.AuditLoginRefused || lines[0].Reason != "second_factor_needed" ||
+				lines[0].UserID != h.user.Subject() || lines[0].ClientID != h.client.ID {
+				t.Errorf("the record has %+v, want one refused sign-in", lines)
+			}
+		})
+	}
+}
+
+// TestPasswordGrantWhileAFactorIsSetUp: the answer is that of the moment of the issue, not of the
+// password's check.
+func TestPasswordGrantWhileAFactorIsSetUp(t *testing.T) {
+	h := parallelHouse(t)
+	before := must.Get(h.FindUser(t.Context(), "mara"))(t)
+	h.SetUpApp(t, "mara")
+	_, err := h.IssueForPassword(t.Context(), store.By{}, h.client, before, store.ScopeUnstated)
+	if err == nil || !strings.Contains(err.Error(), store.ErrFactorNeeded.Error()) {
+		t.Errorf("IssueForPassword = %v, want %v", err, store.ErrFactorNeeded)
+	}
+}
+
+// amrOf returns the amr of an introspected token, or nil without the member.
+func (h *house) amrOf(t testing.TB, token string) any {
+	t.Helper()
+	return wantActive(t, h.introspect(t, token))["amr"]
+}
+
+// auditAmr returns the amr of the newest line of a kind in the audit list.
+func (h *house) auditAmr(t testing.TB, what string) (amr []string, has bool) {
+	t.Helper()
+	var list struct {
+		Data []map[string]json.RawMessage `json:"data"`
+	}
+	must.Do(t, json.Unmarshal([]byte(h.admin(t, "GET", "/api/platform/audit?limit=1000&what="+what, "").body), &list))
+	if len(list.Data) == 0 {
+		t.Fatalf("the record has no line of kind %s", what)
+	}
+	raw, has := list.Data[len(list.Data)-1]["amr"]
+	if has {
+		must.Do(t, json.Unmarshal(raw, &amr))
+	}
+	return amr, has
+}
+
+// Promise (Guard §6): introspection and the audit lines of sign-ins and grants say how the user
+// signed in (RFC 8176), also after a refresh; nothing without a user or for imported tokens
+func TestAmr(t *testing.T) {
+	h := parallelHouse(t)
+	pwd := []any{"pwd"}
+	t.Run("the_password_grant", func(t *testing.T) {
+		p := wantPair(t, h.token(t, h.passwordForm()))
+		again := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+		for _, token := range []string{p.AccessToken, again.AccessToken, again.RefreshToken} {
+			if amr := h.amrOf(t, token); !reflect.DeepEqual(amr, pwd) {
+				t.Errorf("amr = %v, want %v", amr, pwd)
+			}
+		}
+		if amr, _ := h.auditAmr(t, "grant"); !reflect.DeepEqual(amr, []string{"pwd"}) {
+			t.Errorf("the audit line has amr %v", amr)
+		}
+	})
+	for _, c := range []struct {
+		amr  store.Amr
+		want []any
+	}{
+		{store.AmrPassword, pwd},
+		{store.AmrCode, []any{"pwd", "otp", "mfa"}},
+		{store.AmrHardwareKey, []any{"pwd", "hwk", "mfa"}},
+		{store.AmrSoftwareKey, []any{"pwd", "swk", "mfa"}},
+		{store.AmrUnknown, nil}, // of a sign-in before this was kept
+	} {
+		t.Run("a_code_of_"+strings.Join(append(c.amr.Values(), "none"), "_"), func(t *testing.T) {
+			code := must.Get(h.Allow(t.Context(), store.Consent{Client: h.client, User: h.user, RedirectURI: storetest.CallbackURI, Scope: store.ScopeUnstated, Ticket: fmt.Sprint("ticket ", c.amr), TicketEnds: h.Clock.Now().Add(time.Minute), Amr: c.amr}))(t)
+			p := wantPair(t, h.token(t, h.codeForm(code.Reveal())))
+			again := wantPair(t, h.token(t, h.refreshForm(p.RefreshToken)))
+			for _, token := range []string{p.AccessToken, again.AccessToken, again.RefreshToken} {
+				if amr := h.amrOf(t, token); !reflect.DeepEqual(amr, any(c.want)) && !(amr == nil && c.want == nil) {
+					t.Errorf("amr = %v, want %v", amr, c.want)
+				}
+			}
+			if amr, has := h.auditAmr(t, "grant"); !reflect.DeepEqual(amr, c.amr.Values()) || has != (c.want != nil) {
+				t.Errorf("the audit line has amr %v", amr)
+			}
+			h.Clock.Advance(time.Minute)
+		})
+	}
+	t.Run("the_sign_in_page_and_what_follows", func(t *testing.T) {
+		p := h.pair(t)
+		if amr := h.amrOf(t, p.AccessToken); !reflect.DeepEqual(amr, pwd) {
+			t.Errorf("amr = %v, want %v", amr, pwd)
+		}
+		if amr, _ := h.auditAmr(t, "login"); !reflect.DeepEqual(amr, []string{"pwd"}) {
+			t.Errorf("the audit line has amr %v", amr)
+		}
+	})
+	t.Run("the_list_of_sign_ins", func(t *testing.T) {
+		var list struct{ Data []struct{ Amr []string } }
+		must.Do(t, json.Unmarshal([]byte(h.admin(t, "GET", "/admin/sessions", "").body), &list))
+		if len(list.Data) == 0 || !reflect.DeepEqual(list.Data[0].Amr, []string{"pwd"}) {
+			t.Errorf("sign-ins %+v, want amr pwd", list.Data)
+		}
+	})
+	t.Run("other_lines_have_none", func(t *testing.T) {
+		h.postForm(t, revokePath, with(h.credentials(), "token", h.pair(t).RefreshToken))
+		if _, has := h.auditAmr(t, "revoke"); has {
+			t.Error("a revocation has an amr")
+		}
+	})
+	t.Run("a_client_that_acts_for_itself", func(t *testing.T) {
+		j := newJob(t, h)
+		members := wantActive(t, h.postForm(t, introspectPath, with(j.form, "token", j.access(t))))
+		if _, has := members["amr"]; has {
+			t.Errorf("introspection = %v, want no amr", members)
+		}
+		if _, has := h.auditAmr(t, "grant"); has {
+			t.Error("the audit line has an amr")
+		}
+	})
+}
