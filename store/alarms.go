@@ -86,7 +86,7 @@ func (s *Store) LoadAlarms(ctx context.Context) (records map[string][]byte, err 
 }
 
 const (
-	alarmRecordsMax = 1000
+	alarmRecordsMax = 2000
 	happeningsMax   = 500 // that wait for a sender
 	// listenerFor is how long after the last look of a sender happenings are kept for one.
 	listenerFor = 7 * 24 * time.Hour

@@ -53,10 +53,7 @@ func (q *queue) put(e entry) (added bool, dropped int) {
 		if e.State == Continues && was.State == Begun {
 			e.State = Begun
 		}
-		e.BegunAt, e.QueuedAt, e.since = min(was.BegunAt, e.BegunAt), was.QueuedAt, was.since
-		if was.State == Ended {
-			e.BegunAt = max(was.BegunAt, e.BegunAt)
-		}
+		e.QueuedAt, e.since = was.QueuedAt, was.since
 		if e.ID = was.ID; was.Tried {
 			e.ID = newID() // the receiver may have the other one
 		}
@@ -141,7 +138,7 @@ func (q *queue) settle(e *entry, r Result, now time.Time) (dropped int) {
 		return 0
 	}
 	pause := pauses[min(q.failures, len(pauses)-1)]
-	pause += time.Duration((2*rand.Float64() - 1) * pauseShare * float64(pause)) //nolint:gosec // no secret
+	pause += time.Duration((2*rand.Float64() - 1) * pauseShare * float64(pause))
 	q.next = now.Add(max(pause, r.retryAfter))
 	if q.failures++; q.failingSince.IsZero() {
 		q.failingSince = now

@@ -65,7 +65,6 @@ type Sender struct {
 	queues  []*queue
 	lasting map[key]*lasting
 	held    bool            // by this server: what it knows is kept in the store
-	dirty   bool            // of lasting
 	used    map[string]bool // records of the store whose content is in the queues
 	saved   chan struct{}   // asks for a save
 }
@@ -174,7 +173,7 @@ func (s *Sender) delivered(e *entry) {
 	for k, l := range s.lasting {
 		if k.alarm == e.Alarm && (k.subject == e.Subject || e.Count > 1) {
 			l.ToldAt = s.o.Now().Unix()
-			s.dirty = s.dirty || !l.isLocal
+			l.isDirty = true
 		}
 	}
 }
@@ -296,8 +295,8 @@ func triedOf(t *Target, r Result) Tried {
 
 // The names of the records.
 const (
-	queuePrefix = "to:"
-	lastingName = "lasting"
+	queuePrefix   = "to:"
+	lastingPrefix = "lasting:"
 )
 
 // saveMax is how long the store may take. The message is sent without it.
@@ -314,9 +313,16 @@ func (s *Sender) save(ctx context.Context) {
 		return
 	}
 	records := map[string][]byte{}
-	changed := s.dirty
-	if s.dirty {
-		records[lastingName] = s.encodeLasting()
+	for name := range s.used {
+		records[name] = nil
+	}
+	var changed []*lasting
+	for k, l := range s.lasting {
+		if l.isDirty && !l.isLocal {
+			records[k.record()] = encoded(l)
+			changed = append(changed, l)
+			l.isDirty = false
+		}
 	}
 	var written []*queue
 	for _, q := range s.queues {
@@ -326,10 +332,6 @@ func (s *Sender) save(ctx context.Context) {
 			q.dirty = false
 		}
 	}
-	for name := range s.used {
-		records[name] = nil
-	}
-	s.dirty = false
 	s.mu.Unlock()
 	if len(records) == 0 {
 		return
@@ -338,7 +340,9 @@ func (s *Sender) save(ctx context.Context) {
 	defer cancel()
 	if err := s.o.Store.SaveAlarms(ctx, records); err != nil {
 		s.mu.Lock()
-		s.dirty = s.dirty || changed
+		for _, l := range changed {
+			l.isDirty = true
+		}
 		for _, q := range written {
 			q.dirty = true
 		}
@@ -355,23 +359,15 @@ func (s *Sender) save(ctx context.Context) {
 	}
 }
 
-func (s *Sender) encodeLasting() []byte {
-	var all []*lasting
-	for _, l := range s.lasting {
-		if !l.isLocal {
-			all = append(all, l)
-		}
-	}
-	return encoded(all, len(all))
-}
-
-func encodeQueue(entries []*entry) []byte { return encoded(entries, len(entries)) }
-
-// encoded returns nil for nothing.
-func encoded(v any, n int) []byte {
-	if n == 0 {
+// encodeQueue returns nil for an empty queue, which has no record.
+func encodeQueue(entries []*entry) []byte {
+	if len(entries) == 0 {
 		return nil
 	}
+	return encoded(entries)
+}
+
+func encoded(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic("alarms: " + err.Error())
@@ -387,9 +383,11 @@ func (s *Sender) Hold(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.held = true
-	var kept []*lasting
-	_ = json.Unmarshal(records[lastingName], &kept) // absent, or of another version: all begins anew
-	for _, l := range kept {
+	for name, text := range records {
+		l := &lasting{}
+		if !strings.HasPrefix(name, lastingPrefix) || json.Unmarshal(text, l) != nil { // of another version: it begins anew
+			continue
+		}
 		if k := (key{l.Alarm, l.Subject}); s.lasting[k] == nil {
 			s.lasting[k] = l
 		}
@@ -434,7 +432,7 @@ func (s *Sender) Holds() bool {
 func (s *Sender) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held, s.dirty = false, false
+	s.held = false
 	clear(s.used)
 	for k, l := range s.lasting {
 		if !l.isLocal {

@@ -11,12 +11,15 @@ import (
 const (
 	hourMax     = 6
 	hour        = time.Hour
-	lastingMax  = 1000 // findings that last, each with a subject of its own
-	subjectSize = 128  // bytes
+	lastingMax  = 500 // findings that last, each with a subject and a record of its own
+	subjectSize = 128 // bytes
 )
 
 // key names a finding.
 type key struct{ alarm, subject string }
+
+// record is the name of its record in the store.
+func (k key) record() string { return lastingPrefix + k.alarm + ":" + k.subject }
 
 // lasting is a finding that lasts, or has ended within the last hour.
 type lasting struct {
@@ -29,6 +32,7 @@ type lasting struct {
 	RepeatAt  int64  // when it is due again
 	Messages  []int64
 	isLocal   bool // not kept in the store
+	isDirty   bool
 	isLasting bool // seen by this look
 }
 
@@ -49,7 +53,9 @@ func (s *Sender) Look(found []Finding, known func(alarm string) bool) {
 		}
 		if l.EndedAt != 0 && len(l.Messages) == 0 {
 			delete(s.lasting, k)
-			s.dirty = s.dirty || !l.isLocal
+			if !l.isLocal {
+				s.used[k.record()] = true
+			}
 		}
 	}
 	s.mu.Unlock()
@@ -71,6 +77,7 @@ func (s *Sender) seen(f Finding, now time.Time) {
 	case l == nil:
 		l = &lasting{BegunAt: now.Unix(), isLocal: s.o.isLocal(f.Alarm)}
 		s.lasting[k] = l
+		delete(s.used, k.record())
 	case l.isLasting && l.Severity == Problem: // of two rows the worse
 		return
 	case l.EndedAt != 0:
@@ -80,7 +87,7 @@ func (s *Sender) seen(f Finding, now time.Time) {
 		return
 	}
 	l.Finding, l.isLasting = f, true
-	s.dirty = s.dirty || !l.isLocal
+	l.isDirty = true
 }
 
 // judge queues what is to be told of a finding.
@@ -89,10 +96,10 @@ func (s *Sender) judge(l *lasting, now time.Time) {
 	l.Messages = slices.DeleteFunc(l.Messages, func(at int64) bool { return now.Sub(time.Unix(at, 0)) >= hour || at > now.Unix() })
 	if !l.isLasting && l.EndedAt == 0 {
 		l.EndedAt = now.Unix()
-		s.dirty = s.dirty || !l.isLocal
+		l.isDirty = true
 	}
 	if before != len(l.Messages) {
-		s.dirty = s.dirty || !l.isLocal
+		l.isDirty = true
 	}
 	state := ""
 	switch {
@@ -118,7 +125,7 @@ func (s *Sender) judge(l *lasting, now time.Time) {
 		l.Told = Begun
 	}
 	l.RepeatAt = now.Add(s.o.Repeat).Unix()
-	s.dirty = s.dirty || !l.isLocal
+	l.isDirty = true
 }
 
 // waits reports whether a message of the finding waits, which the newest replaces.
