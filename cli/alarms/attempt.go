@@ -188,7 +188,7 @@ func reason(ctx context.Context, err error) string {
 		return "no answer in time"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), strings.Contains(err.Error(), "server closed idle connection"):
 		return "the receiver closed the connection"
 	case strings.Contains(err.Error(), "malformed"), strings.Contains(err.Error(), "server response headers exceeded"):
 		return "the answer is not valid"

@@ -179,3 +179,9 @@ func backup() Finding {
 func endpoint(id string) Finding {
 	return Finding{Alarm: "webhooks", Subject: id, Severity: Warning, Title: "Webhook endpoint disabled", Text: "Disabled.", Next: "look"}
 }
+
+// rest lets time pass, and what it makes due be done.
+func rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -26,9 +26,9 @@ func TestAStormIsTenMessagesAMinute(t *testing.T) {
 				b.begin(nil, one, two)
 				for i := range 200 {
 					b.Happen(happening(subject(i)), time.Now(), "")
-					time.Sleep(300 * time.Millisecond)
+					rest(300 * time.Millisecond)
 				}
-				time.Sleep(2 * time.Minute)
+				rest(2 * time.Minute)
 				for _, to := range []string{one, two} {
 					count := 0
 					var at []time.Duration
@@ -89,11 +89,11 @@ func TestAMessageIsRepeated(t *testing.T) {
 		b.begin(nil, one, two)
 		b.sees(backup())
 		b.want("one of two refuses", "begun")
-		time.Sleep(time.Minute)
+		rest(time.Minute)
 		b.Happen(happening("usr_1"), time.Now(), "")
 		synctest.Wait()
 		b.want("one of two still refuses", "happened")
-		time.Sleep(80 * time.Hour)
+		rest(80 * time.Hour)
 		var times []time.Duration
 		id := ""
 		for _, a := range b.tried {
@@ -121,7 +121,7 @@ func TestAMessageIsRepeated(t *testing.T) {
 		}
 		b.receives(nil)
 		b.sees()
-		time.Sleep(20 * time.Minute) // the pause of the URL
+		rest(20 * time.Minute) // the pause of the URL
 		b.want("it ends", "ended ended")
 	})
 	t.Run("later_if_the_receiver_asks", func(t *testing.T) {
@@ -129,10 +129,10 @@ func TestAMessageIsRepeated(t *testing.T) {
 			b.receives(func(string, Message) Result { return Result{retryAfter: 50 * time.Minute} })
 			b.begin(nil, one)
 			b.sees(backup())
-			time.Sleep(49 * time.Minute)
+			rest(49 * time.Minute)
 			b.receives(nil)
 			b.want("it asked for 50 minutes", "")
-			time.Sleep(2 * time.Minute)
+			rest(2 * time.Minute)
 			b.want("they are over", "begun")
 		})
 	})
@@ -146,9 +146,9 @@ func TestTheNewestStateReplacesOneThatWaits(t *testing.T) {
 		b.begin(nil, one)
 		begun := time.Now().Unix()
 		b.sees(backup())
-		time.Sleep(time.Minute)
+		rest(time.Minute)
 		b.sees()
-		time.Sleep(10 * time.Second)
+		rest(10 * time.Second)
 		for range 50 { // which is not told more often than it may be
 			b.sees(endpoint("wep_1"))
 			b.sees()
@@ -158,7 +158,7 @@ func TestTheNewestStateReplacesOneThatWaits(t *testing.T) {
 			t.Errorf("%d messages wait, want 2", n)
 		}
 		b.receives(nil)
-		time.Sleep(20 * time.Minute)
+		rest(20 * time.Minute)
 		told := b.want("the receiver is back", "ended begun")
 		if a := told[0]; a.BegunAt != begun || a.EndedAt == nil || *a.EndedAt != begun+60 || a.ID == b.tried[0].ID {
 			t.Errorf("told %+v", a.Message)
@@ -166,7 +166,7 @@ func TestTheNewestStateReplacesOneThatWaits(t *testing.T) {
 		if told[1].Alarm != "webhooks" {
 			t.Errorf("told %+v", told[1].Message)
 		}
-		time.Sleep(time.Hour)
+		rest(time.Hour)
 		b.sees()
 		b.want("the second ends", "ended")
 	})
@@ -177,11 +177,11 @@ func TestTheNewestStateReplacesOneThatWaits(t *testing.T) {
 			b.want("it begins", "begun")
 			b.receives(refuses)
 			b.sees()
-			time.Sleep(time.Minute)
+			rest(time.Minute)
 			again := time.Now().Unix()
 			b.sees(backup())
 			b.receives(nil)
-			time.Sleep(20 * time.Minute)
+			rest(20 * time.Minute)
 			if told := b.want("it has ended and begun", "begun"); told[0].BegunAt != again || told[0].EndedAt != nil {
 				t.Errorf("told %+v", told[0].Message)
 			}
@@ -198,7 +198,7 @@ func TestTheQueueSurvivesAKill(t *testing.T) {
 		b.sees(backup(), endpoint("wep_1"))
 		b.Happen(happening("usr_1"), time.Now(), "")
 		b.Happen(happening("usr_2"), time.Now(), "")
-		time.Sleep(10 * time.Minute)
+		rest(10 * time.Minute)
 		ids := map[string]string{}
 		for _, a := range b.tried {
 			ids[a.to] = a.ID
@@ -239,7 +239,7 @@ func TestTheQueueSurvivesAKill(t *testing.T) {
 		inBubble(t, func(b *bench) {
 			b.begin(nil, one)
 			for kill := range 12 {
-				time.Sleep(24 * time.Hour)
+				rest(24 * time.Hour)
 				stopped := false
 				b.receives(func(string, Message) Result {
 					if stopped = !stopped; stopped && kill%2 == 0 { // before the answer is read
@@ -253,9 +253,9 @@ func TestTheQueueSurvivesAKill(t *testing.T) {
 				}
 				b.begin(nil, one) // all goroutines of before are gone
 				b.sees(endpoint(fmt.Sprint("wep_", kill)))
-				time.Sleep(time.Minute)
+				rest(time.Minute)
 				b.sees()
-				time.Sleep(time.Minute)
+				rest(time.Minute)
 				told := states(b.got())
 				if !strings.HasPrefix(told, "begun") || !strings.Contains(told, "ended") {
 					t.Errorf("killed %d: told %q", kill, told)
@@ -286,7 +286,7 @@ func TestTheQueueSurvivesAKill(t *testing.T) {
 			b.begin(nil, one)
 			b.sees(backup())
 			b.begin(nil, two)
-			time.Sleep(time.Minute)
+			rest(time.Minute)
 			if b.observed[Dropped] != 1 || b.store.records[queuePrefix+one] != nil {
 				t.Errorf("counted %v, kept %v", b.observed, b.store.records)
 			}
@@ -325,7 +325,7 @@ func TestALookAtRestWritesNothing(t *testing.T) {
 		b.sees(backup())
 		writes := b.store.writes
 		for i := range 100 {
-			time.Sleep(30 * time.Second)
+			rest(30 * time.Second)
 			f := backup()
 			f.Text = fmt.Sprintf("It failed %d times.", i)
 			b.sees(f)

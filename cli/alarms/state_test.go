@@ -35,12 +35,12 @@ func TestAFindingIsToldWhenItBeginsAndWhenItEnds(t *testing.T) {
 		b.sees(backup())
 		begun := b.want("it begins", "begun")[0]
 		for range 100 {
-			time.Sleep(30 * time.Second)
+			rest(30 * time.Second)
 			b.sees(backup())
 		}
 		b.want("it lasts", "")
 		for range 48 {
-			time.Sleep(time.Hour)
+			rest(time.Hour)
 			b.sees(backup())
 		}
 		b.want("it lasts for two days", "continues continues")
@@ -49,7 +49,7 @@ func TestAFindingIsToldWhenItBeginsAndWhenItEnds(t *testing.T) {
 		if ended.BegunAt != begun.BegunAt || ended.EndedAt == nil || *ended.EndedAt != time.Now().Unix() || ended.ID == begun.ID {
 			t.Errorf("told %+v at the end of %+v", ended, begun)
 		}
-		time.Sleep(2 * time.Hour)
+		rest(2 * time.Hour)
 		b.sees()
 		b.want("it is over", "")
 
@@ -75,7 +75,7 @@ func TestWithoutARepeatWhatLastsIsToldOnce(t *testing.T) {
 		b.begin(func(o *Options) { o.Repeat = 0 }, one)
 		for range 10 {
 			b.sees(backup())
-			time.Sleep(24 * time.Hour)
+			rest(24 * time.Hour)
 		}
 		b.want("ten days", "begun")
 	})
@@ -88,9 +88,9 @@ func TestFlappingIsToldSixTimesAnHour(t *testing.T) {
 		b.begin(nil, one)
 		for range 30 {
 			b.sees(backup())
-			time.Sleep(10 * time.Second)
+			rest(10 * time.Second)
 			b.sees()
-			time.Sleep(10 * time.Second)
+			rest(10 * time.Second)
 		}
 		b.sees(backup())
 		b.want("ten minutes of turns", "begun ended begun ended begun ended")
@@ -98,14 +98,14 @@ func TestFlappingIsToldSixTimesAnHour(t *testing.T) {
 		b.sees(backup(), other)
 		b.want("another finding", "begun")
 		for range 110 {
-			time.Sleep(30 * time.Second)
+			rest(30 * time.Second)
 			b.sees(backup(), other)
 		}
 		all := b.want("the hour is over, and it lasts", "begun")
 		if all[0].Alarm != "backup" || all[0].at < time.Hour {
 			t.Errorf("told %+v after %s", all[0].Message, all[0].at)
 		}
-		time.Sleep(time.Hour)
+		rest(time.Hour)
 		b.sees(other)
 		b.want("it ends", "ended")
 	})
@@ -118,7 +118,7 @@ func TestFlappingIsToldSixTimesAnHour(t *testing.T) {
 			}
 			b.want("turns", "begun ended begun ended begun ended")
 			for range 300 {
-				time.Sleep(30 * time.Second)
+				rest(30 * time.Second)
 				b.sees()
 			}
 			b.want("the next hours", "")
@@ -191,12 +191,12 @@ func TestTheOthersAreToldOfAURLThatFails(t *testing.T) {
 		b.begin(nil, one, two)
 		for range 28 { // 14 minutes
 			look()
-			time.Sleep(30 * time.Second)
+			rest(30 * time.Second)
 		}
 		b.want("for 14 minutes", "begun")
 		for range 4 {
 			look()
-			time.Sleep(30 * time.Second)
+			rest(30 * time.Second)
 		}
 		if all := b.want("for 16 minutes", "begun"); all[0].Alarm != Undelivered || all[0].to != one {
 			t.Errorf("told %+v", all[0])
@@ -204,7 +204,7 @@ func TestTheOthersAreToldOfAURLThatFails(t *testing.T) {
 		dead = false
 		for range 60 {
 			look()
-			time.Sleep(30 * time.Second)
+			rest(30 * time.Second)
 		}
 		all := b.want("it works again", "begun ended")
 		if all[0].Alarm != "backup" || all[0].to != two || all[1].Alarm != Undelivered || all[1].to != one {
