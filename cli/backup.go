@@ -83,7 +83,11 @@ func (p *backingUp) toOutput(ctx context.Context) error {
 		return term.Usage("name a file, or pipe it: tollhouse backup - | ssh …", "a backup cannot be written to a terminal")
 	}
 	return p.manage(ctx, "backup", needsData, func(a *adminClient) error {
-		body, err := a.backup(ctx)
+		to, err := p.choose(a)
+		if err != nil {
+			return err
+		}
+		body, err := a.backup(ctx, to)
 		if err != nil {
 			return err
 		}
@@ -91,10 +95,6 @@ func (p *backingUp) toOutput(ctx context.Context) error {
 		copied := p.NewMeter("backing up", body, 0)
 		defer copied.Clear()
 		sent := &counted{w: datadir.DiskWriter{W: p.Out, Name: "standard output"}}
-		to, err := p.choose(a)
-		if err != nil {
-			return err
-		}
 		var checked datadir.CheckedBackup
 		if to == nil {
 			checked, err = datadir.ReadBackup(ctx, io.TeeReader(copied, sent), "the backup", nil)
@@ -142,8 +142,12 @@ func (p *program) warnUnnoted(err error) {
 }
 
 // backup begins a backup and returns the rest of the answer.
-func (a *adminClient) backup(ctx context.Context) (io.ReadCloser, error) {
-	answer, err := a.send(ctx, "GET", "/admin/backup", "", nil)
+func (a *adminClient) backup(ctx context.Context, to *encryption.Recipients) (io.ReadCloser, error) {
+	path := "/admin/backup"
+	if to != nil && a.own { // this process reads it too
+		path += "?frugal=true"
+	}
+	answer, err := a.send(ctx, "GET", path, "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +176,7 @@ func (p *backingUp) toFile(ctx context.Context, name string) error {
 		if f, err = datadir.NewBackupFile(name); err != nil {
 			return err
 		}
-		body, err := a.backup(ctx)
+		body, err := a.backup(ctx, to)
 		if err != nil {
 			return err
 		}

@@ -26,6 +26,8 @@ var errNoSnapshots = errors.New("this engine has no snapshots")
 type BackupNotes struct {
 	Version string // of the product
 	Key     string // the server key's fingerprint, or "" if unknown
+
+	Frugal bool // the backup is read while it is written, in the same process
 }
 
 // Backup writes everything acknowledged before the call to w. It blocks no writer and
@@ -45,7 +47,7 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, n BackupNotes) (backup.
 	}
 	defer unlock()
 	s.Flush(ctx) // the backup includes recent uses
-	return backUp(ctx, engine, w, backup.Header{Schema: formatVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
+	return backUp(ctx, engine, w, n.Frugal, backup.Header{Schema: formatVersion, Instance: s.InstanceID(), Created: s.Now(), Version: n.Version, Key: n.Key})
 }
 
 // tryLock allows one holder of a lock at a time, on an engine with locks by all processes
@@ -58,11 +60,15 @@ func (s *Store) tryLock(ctx context.Context, name string, own *sync.Mutex) (unlo
 }
 
 // backUp writes the contents of the engine to w.
-func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, h backup.Header) (totals backup.Totals, err error) {
+func backUp(ctx context.Context, engine kv.Snapshotter, w io.Writer, frugal bool, h backup.Header) (totals backup.Totals, err error) {
 	var b *backup.Writer
+	begin := backup.NewWriter
+	if frugal {
+		begin = backup.NewFrugalWriter
+	}
 	err = engine.Snapshot(ctx, func(page []kv.Record) (err error) {
 		if b == nil { // only after the engine has found no damage
-			if b, err = backup.NewWriter(w, h); err != nil {
+			if b, err = begin(w, h); err != nil {
 				return err
 			}
 		}

@@ -83,7 +83,7 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key, lock *da
 		return nil, err
 	}
 	return &backupSchedule{
-		only: only, to: f.recipients, below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint()},
+		only: only, to: f.recipients, below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint(), Frugal: f.recipients != nil},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
 		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, ended: r.backupEnded,
 	}, nil

@@ -15,7 +15,8 @@ import (
 // backup is GET /admin/backup: a snapshot of the store, while writes go on. A
 // complete backup has an end mark; if it fails, the connection is closed as well.
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
-	if r.URL.RawQuery != "" {
+	frugal := r.URL.RawQuery == "frugal=true" // of a command that answers itself
+	if r.URL.RawQuery != "" && !frugal {
 		return web.InvalidRequest("A backup takes no parameters.")
 	}
 	out := &backupBody{w: w, controller: http.NewResponseController(w)}
@@ -23,7 +24,7 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
 		out.begin()
 		return nil
 	}
-	totals, err := s.site.Store.Backup(r.Context(), out, store.BackupNotes{Version: s.site.Version, Key: s.keyFingerprint()})
+	totals, err := s.site.Store.Backup(r.Context(), out, store.BackupNotes{Version: s.site.Version, Key: s.keyFingerprint(), Frugal: frugal})
 	switch {
 	case err != nil && out.begun:
 		web.Note(r.Context(), slog.String("err", err.Error()))

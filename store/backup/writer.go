@@ -20,6 +20,7 @@ import (
 // Writer writes a backup. It holds at most one chunk in memory.
 type Writer struct {
 	w      io.Writer
+	size   int // of a chunk
 	digest hash.Hash
 	packer *zstd.Encoder
 	chunk  []byte // of records, not yet written
@@ -31,14 +32,20 @@ type Writer struct {
 var errOrder = errors.New("backup: keys do not ascend")
 
 // NewWriter writes the header of a backup to w. Call Close when done.
-func NewWriter(w io.Writer, h Header) (*Writer, error) {
+func NewWriter(w io.Writer, h Header) (*Writer, error) { return newWriter(w, h, chunkSize) }
+
+// NewFrugalWriter is NewWriter with smaller chunks, so that together with a Reader of what it
+// writes it needs no more memory than another.
+func NewFrugalWriter(w io.Writer, h Header) (*Writer, error) { return newWriter(w, h, chunkSize/4) }
+
+func newWriter(w io.Writer, h Header, size int) (*Writer, error) {
 	// Fast, because a backup runs alongside a server and JSON compresses well anyway. One
 	// goroutine, and no checksum other than our own.
-	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithWindowSize(chunkSize))
+	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithWindowSize(size))
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
-	b := &Writer{w: w, digest: sha256.New(), packer: packer, totals: Totals{Kinds: map[string]int64{}}}
+	b := &Writer{w: w, size: size, digest: sha256.New(), packer: packer, totals: Totals{Kinds: map[string]int64{}}}
 	h.Format, h.Created = Format, h.Created.UTC().Truncate(time.Second)
 	if err := b.write([]byte(magic)); err != nil {
 		return nil, err
@@ -55,7 +62,7 @@ func (b *Writer) Add(records []kv.Record) error {
 		b.last = append(b.last[:0], r.Key...)
 		b.chunk = appendRecord(b.chunk, r)
 		b.totals.count(r)
-		if len(b.chunk) < chunkSize {
+		if len(b.chunk) < b.size {
 			continue
 		}
 		if err := b.flush(); err != nil {
