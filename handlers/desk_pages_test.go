@@ -532,6 +532,26 @@ func TestDeskBackups(t *testing.T) {
 			t.Errorf("the page hides the damage: %s", text)
 		}
 	})
+	t.Run("an_encrypted_one_says_no_more_than_is_known", func(t *testing.T) {
+		f := &fakeBackups{state: desk.BackupState{Every: 24 * time.Hour, Keep: 7}}
+		h, b := house(t, f)
+		f.files = []desk.BackupFile{{Name: newer + ".age", Dir: "/srv/b", Made: h.Clock.Now().Add(-time.Hour), Bytes: 1 << 20, Encrypted: true}}
+		wants := func(want ...string) {
+			t.Helper()
+			text := words(t, b.get(t, "/desk/backups"))
+			for _, want := range append(want, "tollhouse restore '/srv/b/"+newer+".age' \\ --identity KEY") {
+				if !strings.Contains(text, want) {
+					t.Errorf("the page lacks %q: %s", want, text)
+				}
+			}
+			if strings.Contains(text, "No damage") || strings.Contains(text, "When it was made") {
+				t.Errorf("the page says too much: %s", text)
+			}
+		}
+		wants("Checked as it was written; contents sealed since")
+		f.files[0].Checked = h.Clock.Now().Add(-2 * time.Hour)
+		wants("Unchanged since it was written 2 h ago")
+	})
 	t.Run("a_directory_that_vanished_is_a_finding", func(t *testing.T) {
 		f := &fakeBackups{files: []desk.BackupFile{{Name: name}}, state: desk.BackupState{Every: time.Hour}}
 		missing := admin.Finding{Check: "backup", State: admin.StateProblem, Detail: "the backup directory /srv/b does not exist", Next: "mount its disk"}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"tollhouse/cli/term"
@@ -43,14 +44,22 @@ type BackupNote struct {
 	At      time.Time `json:"at,omitzero"`       // of the last check since it was made
 	Problem string    `json:"problem,omitempty"` // that the check found; empty for a backup that can be restored
 
-	// Of an encrypted one only.
+	// Of an encrypted one, and of one that a program runs after.
 	Encrypted bool      `json:"encrypted,omitempty"`
 	SHA256    string    `json:"sha256,omitempty"` // of the file
 	Bytes     int64     `json:"bytes,omitempty"`  // of the file
 	Instance  string    `json:"instance,omitempty"`
 	Created   time.Time `json:"created,omitzero"`
 	Records   int64     `json:"records,omitempty"`
+
+	Then string `json:"then,omitempty"` // ThenDue until the program after the backup has ended
 }
+
+// ThenDue says that the program after a backup has not ended.
+const ThenDue = "due"
+
+// notes keeps two writers of this process apart.
+var notes sync.Mutex
 
 // NoteCheck notes what a check of a scheduled backup found: nothing, or damage. Other
 // files and other errors, which say nothing about the backup, leave no note.
@@ -58,11 +67,27 @@ func NoteCheck(path string, at time.Time, found error) error {
 	if !ScheduledName.MatchString(filepath.Base(path)) || found != nil && term.FailureOf(found).Code != term.ExitBadData {
 		return nil
 	}
+	notes.Lock()
+	defer notes.Unlock()
 	note := ReadNote(path)
 	note.At, note.Problem = at.UTC().Truncate(time.Second), ""
 	if found != nil {
 		note.Problem = found.Error()
 	}
+	return note.write(path)
+}
+
+// NoteThen notes whether a run of the program after a backup is due. The note of a backup that
+// is gone goes too.
+func NoteThen(path, then string) error {
+	notes.Lock()
+	defer notes.Unlock()
+	if _, err := os.Lstat(path); err != nil {
+		_ = os.Remove(path + CheckedSuffix)
+		return nil
+	}
+	note := ReadNote(path)
+	note.Then = then
 	return note.write(path)
 }
 

@@ -16,9 +16,11 @@ import (
 // open it.
 type BackupFile struct {
 	*os.File
-	named string     // what it is to be
-	note  BackupNote // of an encrypted backup
-	was   CheckedBackup
+	named string // what it is to be
+	note  BackupNote
+	was   CheckedBackup // encrypted
+
+	ThenDue bool // a program is to run after the backup, so that it has a note
 }
 
 // NewBackupFile creates the file next to name.
@@ -58,17 +60,23 @@ func (f *BackupFile) Take(ctx context.Context, to *encryption.Recipients, write 
 	return f.Fill(func(w io.Writer) (err error) {
 		sum := newSum(ctx)
 		f.was, err = EncryptBackup(ctx, io.MultiWriter(w, sum), to, f.named, write)
-		f.note = BackupNote{Encrypted: true, SHA256: sum.text(), Bytes: sum.bytes, Instance: f.was.Instance, Created: f.was.Created, Records: f.was.Records}
+		f.note = noteOf(f.was, sum)
 		return err
 	})
 }
 
+func noteOf(b CheckedBackup, sum *fileSum) BackupNote {
+	return BackupNote{Encrypted: b.Encrypted, SHA256: sum.text(), Bytes: sum.bytes, Instance: b.Instance, Created: b.Created, Records: b.Records}
+}
+
 // Check checks what Take wrote: in reads the file from its beginning.
 func (f *BackupFile) Check(ctx context.Context, in io.Reader) (CheckedBackup, error) {
-	if !f.note.Encrypted {
-		return ReadBackup(ctx, in, f.named, nil)
-	}
 	sum := newSum(ctx)
+	if !f.note.Encrypted {
+		checked, err := ReadBackup(ctx, io.TeeReader(in, sum), f.named, nil)
+		f.note = noteOf(checked, sum)
+		return checked, err
+	}
 	if _, err := io.Copy(sum, in); err != nil {
 		return CheckedBackup{}, BadBackup(f.named, err)
 	}
@@ -90,7 +98,10 @@ func (f *BackupFile) Size() (int64, error) {
 // Publish gives the file its name, and an encrypted backup its note. The note is first: an
 // encrypted backup without one is nobody's.
 func (f *BackupFile) Publish() error {
-	if f.note.Encrypted {
+	if f.ThenDue {
+		f.note.Then = ThenDue
+	}
+	if f.note.Encrypted || f.ThenDue {
 		if err := f.note.write(f.named); err != nil {
 			return err
 		}

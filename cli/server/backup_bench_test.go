@@ -33,7 +33,7 @@ func BenchmarkWritesBesideScheduledBackup(b *testing.B) {
 	dir := b.TempDir()
 	lock := must.Get(datadir.TryLock(dir, "serve"))(b)
 	defer lock.Release()
-	schedule := must.Get(flags.begin(dir, r, secret.NewKey(nil), lock))(b)
+	schedule := must.Get(flags.begin(ctx, dir, r, secret.NewKey(nil), lock, nil))(b)
 	began := time.Now()
 	must.Do(b, schedule.make(ctx, r.data().Store.Now()))
 	b.Logf("a backup of %d events beside nobody took %s", events, time.Since(began))

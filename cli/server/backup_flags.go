@@ -30,6 +30,7 @@ type backupFlags struct {
 	keep  int
 	dir   string
 	to    datadir.RecipientFlags
+	then  thenFlags
 
 	recipients *encryption.Recipients // nil for plain backups
 }
@@ -39,6 +40,7 @@ func (f *backupFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.keep, "backup-keep", backupKeepDefault, "how many scheduled backups to keep; the oldest is removed when a new one is complete")
 	flags.StringVar(&f.dir, "backup-dir", "", "`directory` for scheduled backups, preferably on another disk (default: backups in the data directory)")
 	f.to.Add(flags)
+	f.then.add(flags)
 }
 
 // check refuses values out of range, and settings that have no effect.
@@ -55,6 +57,9 @@ func (f *backupFlags) check(flags *pflag.FlagSet) (err error) {
 			return term.Usage("add --backup-every 24h", "--%s needs --backup-every", name)
 		}
 	}
+	if err := f.then.check(flags, every); err != nil {
+		return err
+	}
 	if f.recipients, err = f.to.Parse(); err != nil || f.dir == "" || f.every == 0 {
 		return err
 	}
@@ -63,8 +68,9 @@ func (f *backupFlags) check(flags *pflag.FlagSet) (err error) {
 
 // begin prepares the backup directory, which must be writable by this user only. It
 // returns nil without scheduled backups.
-func (f *backupFlags) begin(dataDir string, r *running, key secret.Key, lock *datadir.Lock) (*backupSchedule, error) {
+func (f *backupFlags) begin(ctx context.Context, dataDir string, r *running, key secret.Key, lock *datadir.Lock, environ []string) (*backupSchedule, error) {
 	if f.every == 0 {
+		f.then.begin(ctx, r, "", nil)
 		return nil, nil
 	}
 	dir, err := filepath.Abs(cmp.Or(f.dir, filepath.Join(dataDir, datadir.BackupsName)))
@@ -83,7 +89,7 @@ func (f *backupFlags) begin(dataDir string, r *running, key secret.Key, lock *da
 		return nil, err
 	}
 	return &backupSchedule{
-		only: only, to: f.recipients, below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint(), Frugal: f.recipients != nil},
+		only: only, to: f.recipients, then: f.then.begin(ctx, r, dir, environ), below: f.dir == "", moved: lock.Moved, desk: newDeskWork(), dir: dir, every: time.Duration(f.every), keep: f.keep, store: r.data().Store, notes: store.BackupNotes{Version: r.version, Key: key.Fingerprint(), Frugal: f.recipients != nil},
 		instance: r.data().Store.InstanceID(), now: r.data().Store.Now, log: r.log,
 		free: badgerkv.FreeSpace, freeMin: func() uint64 { return backupSpaceMin(disk) }, ended: r.backupEnded,
 	}, nil

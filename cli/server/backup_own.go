@@ -127,6 +127,9 @@ func (s *backupSchedule) prune(before []ownBackup) (removed int, err error) {
 		return a.made.Compare(b.made)
 	})
 	for _, b := range before[:max(0, len(before)+1-s.keep)] {
+		if s.then.isRunning(b.path) {
+			continue // until the next time
+		}
 		if removeErr := os.Remove(b.path); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 			continue

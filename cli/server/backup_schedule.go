@@ -67,6 +67,7 @@ func backupSpaceMin(disk datadir.DiskEngine) uint64 {
 type backupSchedule struct {
 	only     *os.File // the lock on dir
 	to       *encryption.Recipients
+	then     *backupThen  // nil without a program
 	below    bool         // dir is below the data, and may be created
 	moved    func() error // fails if the data directory is no longer the one that was opened
 	dir      string
@@ -156,6 +157,9 @@ func (s *backupSchedule) make(ctx context.Context, now time.Time) error {
 	if err != nil {
 		s.log.Warn("cannot remove an old backup", "err", err)
 	}
+	if s.then != nil {
+		s.then.offer(path)
+	}
 	return nil
 }
 
@@ -166,6 +170,7 @@ func (s *backupSchedule) write(ctx context.Context, path string) (made store.Bac
 		return made, err
 	}
 	defer f.Discard()
+	f.ThenDue = s.then != nil
 	err = f.Take(ctx, s.to, func(w io.Writer) error {
 		_, err := s.store.Backup(ctx, &spaceWriter{w: w, check: func() error { return s.checkSpace(nil) }}, s.notes)
 		return asFailure(err)

@@ -43,6 +43,7 @@ type metrics struct {
 	hashRefused        prometheus.Counter
 	commitTime, group  prometheus.Histogram
 	backupFailures     prometheus.Counter
+	thenFailures       prometheus.Counter
 	webhooks           webhookMetrics
 	alarms             *prometheus.CounterVec
 
@@ -89,6 +90,7 @@ func newMetrics() *metrics {
 		group:       histogram("store_commit_updates", "Updates per commit.", groupBuckets),
 
 		backupFailures: counter("backup_failures_total", "Scheduled backups that failed; each is retried."),
+		thenFailures:   counter("backup_then_failures_total", "Runs of the program after a backup that failed."),
 		webhooks:       newWebhookMetrics(),
 		alarms:         counters("alarm_messages_total", "Alarms by outcome: delivered, an attempt that failed, or dropped.", "outcome"),
 	}
@@ -209,7 +211,7 @@ func (m *metrics) expose(r *running) http.Handler {
 	m.prepare(r.server().Site.Outcomes())
 	m.registry.MustRegister(
 		m.requests, m.durations, m.tokens, m.refusals, m.signIns, m.throttled,
-		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.webhooks.attempts, m.webhooks.time, m.alarms, webhookGauges{r}, importedGauge{r}, findingGauge{r},
+		m.hashTime, m.hashWait, m.hashRefused, m.commitTime, m.group, m.backupFailures, m.thenFailures, m.webhooks.attempts, m.webhooks.time, m.alarms, webhookGauges{r}, importedGauge{r}, findingGauge{r},
 		newGauges(r), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	if r.presence != nil {

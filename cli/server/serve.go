@@ -289,7 +289,7 @@ func (p *Program) serveLocked(ctx context.Context, r *running, f serveFlags, dir
 	}
 	r.current.Store(newInstance(data))
 	if err = f.prepareStore(ctx, data.Store, r); err == nil {
-		r.backups, err = f.backups.begin(dir, r, key, lock)
+		r.backups, err = f.backups.begin(ctx, dir, r, key, lock, p.Environ)
 		defer r.backups.release()
 	}
 	if err == nil {

@@ -30,6 +30,8 @@ var directoryFlags = map[string]string{
 	"backup-keep":  "leave it out: backups are not made by a server",
 	"backup-dir":   "leave it out: backups are not made by a server",
 
+	"backup-then":           "leave it out: backups are not made by a server",
+	"backup-then-timeout":   "leave it out: backups are not made by a server",
 	"backup-recipient":      "give it to tollhouse backup: backups are not made by a server",
 	"backup-recipient-file": "give it to tollhouse backup: backups are not made by a server",
 
@@ -39,7 +41,7 @@ var directoryFlags = map[string]string{
 // checkDatabaseFlags refuses a wrong address, what does not go with --store, and settings
 // out of range.
 func (p *Program) checkDatabaseFlags(flags *pflag.FlagSet) error {
-	for _, name := range []string{"data", "backup-every", "backup-keep", "backup-dir", "backup-recipient", "backup-recipient-file", "memory"} {
+	for _, name := range []string{"data", "backup-every", "backup-keep", "backup-dir", "backup-recipient", "backup-recipient-file", "backup-then", "backup-then-timeout", "memory"} {
 		if flags.Changed(name) {
 			return term.Usage(directoryFlags[name], "--%s cannot be given with %s", name, p.Store.Flag())
 		}

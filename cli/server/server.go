@@ -354,6 +354,12 @@ func (r *running) beginWork(ctx context.Context) {
 	}
 	if r.backups != nil {
 		r.work.Go(func() { r.backups.run(ctx) })
+		if then := r.backups.then; then != nil {
+			r.work.Go(func() {
+				own, _ := r.backups.own()
+				then.run(ctx, own)
+			})
+		}
 	}
 	if r.certificates != nil {
 		r.work.Go(func() { r.certificates.run(ctx) })

@@ -98,6 +98,7 @@ const outline = `
 ### One data directory, one owner
 ### Backup
 ### Guard §10: encrypted backups
+### Guard §11: a program after each backup
 ### Guard §12: attacks
 ### Monitoring
 ### Guard §7, §8, §9: findings and alarms

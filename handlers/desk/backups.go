@@ -72,6 +72,9 @@ func (s *Server) backups(v *visit) error {
 		newest := "FILE"
 		if len(files) > 0 {
 			newest = web.ShellOperand(filepath.Join(files[0].Dir, files[0].Name))
+			if files[0].Encrypted {
+				newest += " --identity KEY"
+			}
 		}
 		p.RestoreCommand = v.s.oauth.Command("tollhouse restore " + newest)
 	}
