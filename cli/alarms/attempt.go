@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -73,6 +75,8 @@ type attempt struct {
 	ctx        context.Context
 	status     int
 	retryAfter time.Duration
+
+	isConnected atomic.Bool
 }
 
 // send makes one attempt.
@@ -84,7 +88,7 @@ func (c *client) send(ctx context.Context, t *Target, m Message) (r Result) {
 	err := a.run(t, m)
 	r = Result{Delivered: err == nil, Status: a.status, Took: time.Since(begun), retryAfter: a.retryAfter}
 	if err != nil {
-		r.Reason = reason(ctx, err)
+		r.Reason = reason(ctx, err, a.isConnected.Load())
 	}
 	return r
 }
@@ -106,7 +110,8 @@ func (a *attempt) run(t *Target, m Message) error {
 
 // do makes one request.
 func (a *attempt) do(s step) error {
-	r, err := http.NewRequestWithContext(a.ctx, s.method, s.url, bytes.NewReader(s.body))
+	connected := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.isConnected.Store(true) }}
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(a.ctx, connected), s.method, s.url, bytes.NewReader(s.body))
 	if err != nil {
 		return errors.New("the URL cannot be used")
 	}
@@ -154,7 +159,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // reason says why an attempt failed. It repeats nothing of the URL or of the answer.
-func reason(ctx context.Context, err error) string {
+func reason(ctx context.Context, err error, isConnected bool) string {
 	var status statusError
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError
@@ -190,7 +195,7 @@ func reason(ctx context.Context, err error) string {
 		return "connection refused"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), strings.Contains(err.Error(), "server closed idle connection"):
 		return "the receiver closed the connection"
-	case strings.Contains(err.Error(), "malformed"), strings.Contains(err.Error(), "server response headers exceeded"):
+	case isConnected:
 		return "the answer is not valid"
 	}
 	return "no connection"

@@ -65,6 +65,7 @@ func stopOn(a *attempt, conn net.Conn) func() {
 }
 
 func (a *attempt) talk(conn net.Conn, t *Target, config *tls.Config, secure bool, m Message) error {
+	a.isConnected.Store(true)
 	c, err := smtp.NewClient(conn, t.host)
 	if err != nil {
 		return err

@@ -165,7 +165,7 @@ func TestMail(t *testing.T) {
 		must.Do(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), attemptMax)
 		a := &attempt{c: c, ctx: ctx}
-		if err := a.talk(conn, elsewhere, config, false, aMessage(Begun, Warning)); err == nil || reason(ctx, err) != errNoTLS.Error() || strings.Contains(s.said(), "AUTH") {
+		if err := a.talk(conn, elsewhere, config, false, aMessage(Begun, Warning)); err == nil || reason(ctx, err, true) != errNoTLS.Error() || strings.Contains(s.said(), "AUTH") {
 			t.Errorf("a password to another machine without TLS: %v\n%s", err, s.said())
 		}
 		cancel()
