@@ -74,6 +74,10 @@ func (s *Store) LastBackup(ctx context.Context) (made BackupMade, err error) {
 // filled from the backup with that header, and begins an epoch; see [Store.Epoch].
 func RecordRestore(ctx context.Context, db kv.DB, from backup.Header, now time.Time) error {
 	line := AuditLine{What: AuditAdmin, Reason: auditRestore + " of " + from.Created.UTC().Format(time.RFC3339)}
+	// A copy tells nobody what its original had to tell.
+	if err := record.DeleteAll(ctx, db, record.NewKey(record.TagAlarm).All()); err != nil {
+		return fmt.Errorf("record restore: %w", err)
+	}
 	now, tail, epoch := now.UTC().Truncate(time.Millisecond), secret.NewTail(nil), newEpoch()
 	err := db.Update(ctx, func(tx kv.Txn) error {
 		if err := writeEpoch(tx, epoch); err != nil {
