@@ -244,14 +244,20 @@ func (u *User) endAll(tx kv.Txn, n *webhook.Ending) error {
 func (s *Store) ResetSecondFactor(ctx context.Context, user string, guards ...Guard) (u User, err error) {
 	line := s.change(ctx, reasonFactorReset)
 	line.What = AuditSecondFactor
+	hadOne := false
 	err = record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) (err error) {
+		hadOne = false
 		if u, err = checks(guards).readUser(tx, user); err != nil || !u.HasFactor() {
 			return err
 		}
+		hadOne = true
 		return s.saveFactor(tx, u, &u, factor{}, line)
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("reset second factor: %w", err)
+	}
+	if hadOne {
+		s.happened(ctx, HappenedPrivileges, u.Subject())
 	}
 	return u, nil
 }

@@ -76,6 +76,9 @@ const (
 	CodeUncheckable   = "key_changed" // another server key sealed the secret of the app
 )
 
+// guessing is how many refused second factors in a row are told as an alarm, once.
+const guessing = 10
+
 // RefusedFactor is a second factor that is not right. It matches record.ErrMismatch.
 type RefusedFactor struct {
 	Reason string // one of those above
@@ -137,6 +140,9 @@ func (s *Store) UseFactor(ctx context.Context, use FactorUse) (secret.Token, Ses
 	known.end(err, refusal)
 	if err == nil {
 		err = refusal
+	}
+	if refused, is := errors.AsType[*RefusedFactor](err); is && refused.InARow == guessing {
+		s.happened(ctx, HappenedGuessing, asked.Subject())
 	}
 	if err != nil {
 		return secret.Token{}, Session{}, fmt.Errorf("use second factor: %w", err)

@@ -89,6 +89,19 @@ func screens(p views.Page, s string) map[string]templ.Component {
 				{ID: s, Type: s, Resource: s, When: when},
 			},
 		}),
+		"second step": views.SecondStep(views.SecondStepProps{
+			Page: p, Action: "/login/second-factor", StartOverURL: "/login/second-factor/start-over", FormToken: s, Query: s, Username: s,
+			App: true, KeyLost: true, Recovery: true, Refused: views.FactorWrong, ByRecovery: true,
+		}),
+		"first factor": views.FirstFactor(views.FirstFactorProps{
+			Page: p, ConfirmURL: "/login/second-factor/totp/confirm", StartOverURL: "/login/second-factor/start-over", FormToken: s, Query: s, Username: s,
+			SetUp: views.AppSetUp{Secret: s, URI: "otpauth://totp/x", SetUp: s, Wrong: true},
+		}),
+		"second factor": views.SecondFactor(views.FactorProps{
+			Page: p, Path: "/account/second-factor", Username: s, SignOutToken: s, FormToken: s, App: true, Factors: []string{"totp"}, Do: "remove-totp",
+			Refused: views.PasswordInvalid, Current: views.PasswordWrong,
+		}),
+		"recovery codes": views.RecoveryCodes(views.RecoveryCodesProps{Page: p, Codes: []string{s}, NextURL: "/account/second-factor"}),
 		"new password": views.NewPassword(views.NewPasswordProps{
 			Page: p, Action: "/new-password", FormToken: s, SignInURL: "/login",
 		}),

@@ -66,6 +66,21 @@ var stops = []stop{
 		tb.see(alert)
 	}},
 	{"login-throttled", "status of 429", reachThrottled},
+	{"second-factor", "", func(tb *tab, v *view) { reachFactorPage(tb, v) }},
+	{"second-factor-app", "", func(tb *tab, v *view) { reachSetUp(tb, v) }},
+	{"second-factor-codes", "", func(tb *tab, v *view) { setUpApp(tb, v) }},
+	{"second-factor-set-up", "", func(tb *tab, v *view) {
+		setUpApp(tb, v)
+		tb.click("a[data-next]")
+		tb.see("[data-recovery-left]")
+	}},
+	{"second-step", "", func(tb *tab, v *view) { reachSecondStep(tb, v) }},
+	{"second-step-error", "", func(tb *tab, v *view) {
+		reachSecondStep(tb, v)
+		tb.do(chromedp.SendKeys(chromedp.CSS("#code"), "000000x"))
+		tb.click("form[data-do=second-factor] button")
+		tb.see(alert)
+	}},
 	{"consent", "", reachConsent},
 	{"callback", "", func(tb *tab, v *view) { reachCallback(tb, v, allowButton) }},
 	{"callback-denied", "", func(tb *tab, v *view) { reachCallback(tb, v, denyButton) }},

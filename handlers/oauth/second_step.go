@@ -99,11 +99,12 @@ func isStepOver(err error) bool {
 
 // stepScreen is what varies between renderings of the second step.
 type stepScreen struct {
-	next    loginScreen // the sign-in that it completes
-	refused views.FactorRefusal
-	wait    string // Retry-After
-	status  int    // 0 for 200
-	setUp   *views.AppSetUp
+	next       loginScreen // the sign-in that it completes
+	refused    views.FactorRefusal
+	byRecovery bool   // a recovery code was refused
+	wait       string // Retry-After
+	status     int    // 0 for 200
+	setUp      *views.AppSetUp
 }
 
 // secondStep is GET /login/second-factor.
@@ -155,7 +156,7 @@ func (f secondFactor) showStep(w http.ResponseWriter, r *http.Request, a *asked,
 		Page: f.site.Page(r), Action: SecondStepPath + screen.next.suffix(), StartOverURL: SecondStepPath + "/start-over" + screen.next.suffix(),
 		FormToken: a.formToken, To: screen.next.to, Username: a.user.Username, Confirms: a.session != nil,
 		App: a.factor.App, KeyLost: a.factor.App && !a.factor.AppOpens, Recovery: a.factor.RecoveryLeft > 0,
-		Refused: screen.refused, RetryAfter: screen.wait,
+		Refused: screen.refused, ByRecovery: screen.byRecovery, RetryAfter: screen.wait,
 	}
 	if screen.next.request != nil {
 		props.ClientName, props.Query = screen.next.request.client.Name, screen.next.request.kept()
@@ -200,15 +201,18 @@ func (f secondFactor) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || a == nil {
 		return err
 	}
+	screen := stepScreen{next: next, byRecovery: p.Has("recovery_code")}
 	_, err = f.prove(w, r, a, proofOf(p), "")
 	switch refused, isProblem := errors.AsType[*web.Problem](err); {
 	case errors.Is(err, record.ErrMismatch):
-		return f.showStep(w, r, a, stepScreen{next: next, refused: views.FactorWrong})
+		screen.refused = views.FactorWrong
+		return f.showStep(w, r, a, screen)
 	case isProblem && refused.Status == http.StatusTooManyRequests:
 		web.NoteProblem(r.Context(), refused)
 		wait := refused.Header.Get("Retry-After")
 		w.Header().Set("Retry-After", wait)
-		return f.showStep(w, r, a, stepScreen{next: next, refused: views.FactorThrottled, wait: wait, status: refused.Status})
+		screen.refused, screen.wait, screen.status = views.FactorThrottled, wait, refused.Status
+		return f.showStep(w, r, a, screen)
 	case isStepOver(err):
 		f.startAgain(w, r, next)
 		return nil
