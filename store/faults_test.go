@@ -32,6 +32,8 @@ type household struct {
 	used, code       secret.Token
 	session, another secret.Token
 	userCode         secret.Token
+	app              secret.AppSecret // of nils
+	theirs           secret.Token     // session of nils
 }
 
 func keepHouse(t *testing.T) household {
@@ -62,6 +64,7 @@ func keepHouse(t *testing.T) household {
 	_, code, err := f.CreateUserCode(ctx, "nils", 0)
 	must.Do(t, err)
 	h.userCode = code
+	_, h.theirs, h.app = setsUpApp(t, f, "nils")
 	_, _, err = f.Webhooks.Create(ctx, webhook.By{Account: "acct_larkspur", Owner: f.OwnerOf(t, h.client.ID, h.user)}, "acct_larkspur", webhook.Settings{URL: "https://hooks.example/in"})
 	must.Do(t, err)
 	must.Get(f.CreateAccount(ctx, "acct_left", "Left"))(t)
@@ -118,6 +121,7 @@ func (h household) calls(t *testing.T) []storetest.Call {
 	by := store.By{}
 	families := must.Get(h.ListFamilies(t.Context(), store.FamilyFilter{}, "", 1))(t)
 	sessions := must.Get(h.ListSessions(t.Context(), h.user))(t)
+	nils := must.Get(h.FindUser(t.Context(), "nils"))(t)
 	name := "New"
 	inspect := func(token secret.Token) func(ctxt, st) (any, error) {
 		return func(ctx ctxt, s st) (any, error) { return s.Inspect(ctx, token.Reveal()) }
@@ -222,6 +226,21 @@ func (h household) calls(t *testing.T) []storetest.Call {
 			token, _, err := s.CreateSession(ctx, store.By{}, h.user, h.session, "")
 			return token, err
 		}},
+		{Name: "UseFactor", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
+			token, _, err := s.UseFactor(ctx, store.FactorUse{Step: s.NewSecondStep(nils), Proof: store.FactorProof{Code: codeOf(t, h.app, h.Clock.Now())}})
+			return token, err
+		}},
+		{Name: "FindFactor", Run: func(ctx ctxt, s st) (any, error) { return s.FindFactor(ctx, nils) }},
+		{Name: "StepStands", Run: func(ctx ctxt, s st) (any, error) { return s.StepStands(ctx, s.NewSecondStep(nils)) }},
+		{Name: "SetApp", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
+			done, err := s.SetApp(ctx, store.FactorChange{Session: h.theirs, User: nils, Revision: nils.FactorRevision(), EndAll: true}, h.app, 1)
+			return done.Session, err
+		}},
+		{Name: "RemoveApp", Seals: true, Run: func(ctx ctxt, s st) (any, error) {
+			done, err := s.RemoveApp(ctx, store.FactorChange{Session: h.theirs, User: nils, Revision: nils.FactorRevision()})
+			return done.Session, err
+		}},
+		{Name: "ResetSecondFactor", Run: func(ctx ctxt, s st) (any, error) { return s.ResetSecondFactor(ctx, "nils") }},
 		{Name: "FindSession", Run: func(ctx ctxt, s st) (any, error) { return s.FindSession(ctx, h.session) }},
 		{Name: "ListSessions", Run: func(ctx ctxt, s st) (any, error) { return s.ListSessions(ctx, h.user) }},
 		{Name: "ListLiveSessions", Run: func(ctx ctxt, s st) (any, error) { return s.ListLiveSessions(ctx, nil, "", 9) }},

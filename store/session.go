@@ -200,12 +200,16 @@ func decodeSession(h secret.Hash, v []byte) (Session, error) {
 }
 
 func writeSession(tx kv.Txn, sn Session) error {
+	return tx.Set(record.SessionKey(sn.hash), encodeSession(sn), sn.ExpiresAt)
+}
+
+func encodeSession(sn Session) []byte {
 	e := record.NewEncoder(sessionRecord).ID(sn.user).Uint(sn.generation).Time(sn.createdAt).Time(sn.AuthenticatedAt).
 		Time(sn.SeenAt).Time(sn.ExpiresAt).Uint(sn.accountGeneration).Str(sn.Browser)
 	if sn.Amr != AmrUnknown {
 		e.Byte(byte(sn.Amr)).Uint(sn.factorRevision).Time(sn.FactorAt)
 	}
-	return tx.Set(record.SessionKey(sn.hash), e.B, sn.ExpiresAt)
+	return e.B
 }
 
 // sessionsReadMax bounds the sessions of one user that are read.

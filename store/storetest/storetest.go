@@ -180,10 +180,13 @@ func (f *Fixture) Rest() { f.rest() }
 
 // Reopened returns another store over the same engine, as after a crash: what was only
 // in memory is lost.
-func (f *Fixture) Reopened(t testing.TB) *store.Store {
+func (f *Fixture) Reopened(t testing.TB, change ...func(*store.Options)) *store.Store {
 	t.Helper()
-	s := must.Get(store.Open(context.Background(), f.DB, f.options))(t)
-	return s
+	options := f.options
+	for _, edit := range change {
+		edit(&options)
+	}
+	return must.Get(store.Open(context.Background(), f.DB, options))(t)
 }
 
 // Count returns the number of keys with the tag.
