@@ -113,6 +113,8 @@ var blockWants = []struct{ block, want string }{
 //
 // Promise (TLS and proxies): a whole walk behind nginx, Apache and Caddy, below a path and on other
 // ports too; a newcomer with that page gets a token, TLS, and a backup restored elsewhere
+//
+// Promise (Guard §11): the commands of operations.md for encrypted backups, rclone, restic and a lost key work
 func TestOperationsByANewcomer(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()
@@ -127,7 +129,7 @@ func TestOperationsByANewcomer(t *testing.T) {
 		wanted := map[int]bool{}
 		for _, b := range blocks {
 			p := here
-			if b.chapter == "TLS" || b.chapter == "Several machines" || b.chapter == "The long proofs" || b.heading == "As a package" {
+			if encryptedHeadings[b.heading] || b.chapter == "TLS" || b.chapter == "Several machines" || b.chapter == "The long proofs" || b.heading == "As a package" {
 				continue
 			}
 			if b.heading == "On another machine" && !strings.Contains(b.text, "scp ") {
@@ -152,6 +154,55 @@ func TestOperationsByANewcomer(t *testing.T) {
 		}
 		if out := string(elsewhere.server.run("user", "list")); !strings.Contains(out, "harriet") {
 			t.Errorf("on the other machine the users are %s", out)
+		}
+	})
+	t.Run("newcomer_encrypts_backups_and_sends_them_elsewhere", func(t *testing.T) {
+		t.Parallel()
+		for _, tool := range []string{"age", "age-keygen", "rclone", "restic", "openssl"} {
+			needTool(t, tool)
+		}
+		p := newPlace(t)
+		p.install(blocks)
+		wants := []struct{ block, want string }{
+			{"verify --sealed", "unchanged  yes"}, {"--identity laptop.key", "complete "}, {"restore --identity paper.key", "restored "}, {"ls -l /var/backups/elsewhere", ".backup.age"},
+			{"restic snapshots", ".backup.age"}, {"--identity new.key", "complete "},
+		}
+		seen := 0
+		for _, b := range blocks {
+			switch {
+			case b.heading == "A backup every night" && strings.Contains(b.text, "TOLLHOUSE_BACKUP_EVERY"):
+			case !encryptedHeadings[b.heading]:
+				continue
+			}
+			if b.heading == "A program after each backup" && strings.HasPrefix(b.text, "systemctl") {
+				for _, made := range p.backups() { // as if a day had passed
+					must.Do(t, os.Remove(made))
+				}
+			}
+			if p.server == nil && strings.HasPrefix(b.text, "systemctl") {
+				p.systemctl("start")
+				continue
+			}
+			out := p.follow(b)
+			if strings.HasPrefix(b.text, "systemctl") {
+				p.waitForProgram()
+			}
+			for _, w := range wants {
+				if strings.Contains(b.text, w.block) {
+					if seen++; !strings.Contains(out, w.want) {
+						t.Errorf("under %q\n%s\nprints\n%s\nwant %q in it", b.heading, b.text, out, w.want)
+					}
+				}
+			}
+		}
+		for _, copied := range []string{"FILE=$(ls /var/backups/elsewhere/*.backup.age)",
+			"restic restore -q latest --no-cache -r /var/backups/restic --password-file /etc/tollhouse/restic.password --target fetched; FILE=$(find $PWD/fetched -name '*.backup.age')"} {
+			if out := p.paste(copied + "\ntollhouse backup verify --identity laptop.key $FILE"); !strings.Contains(out, "complete ") {
+				t.Errorf("%s: the copy is %s", copied, out)
+			}
+		}
+		if seen < len(wants) {
+			t.Errorf("%d of the blocks were found, want %d", seen, len(wants))
 		}
 	})
 	t.Run("newcomer_serves_tls_from_files", func(t *testing.T) {
@@ -199,6 +250,27 @@ func TestOperationsByANewcomer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// encryptedHeadings are gone through on a machine of their own.
+var encryptedHeadings = map[string]bool{"Encrypted backups": true, "A program after each backup": true, "The key of the backups is lost": true}
+
+// waitForProgram waits until no run of the program after a backup is due.
+func (p *place) waitForProgram() {
+	p.t.Helper()
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		due := false
+		for _, made := range p.backups() {
+			note, err := os.ReadFile(made + ".checked")
+			due = due || err != nil || strings.Contains(string(note), `"then"`)
+		}
+		if !due {
+			return
+		}
+		if time.Since(begun) > readyWait {
+			p.t.Fatalf("the program after the backup has not ended:\n%s", p.server.log.tail())
+		}
+	}
 }
 
 // install follows the chapter on installing, up to the start.
@@ -359,9 +431,9 @@ func (p *place) begin() {
 // backups are the files that the server has made by itself, oldest first.
 func (p *place) backups() []string {
 	p.t.Helper()
-	files, err := filepath.Glob(p.at("/var/backups/tollhouse/tollhouse-*.backup"))
-	if err != nil {
-		p.t.Fatal(err)
+	var files []string
+	for _, kind := range []string{".backup", ".backup.age"} {
+		files = append(files, must.Get(filepath.Glob(p.at("/var/backups/tollhouse/tollhouse-*"+kind)))(p.t)...)
 	}
 	slices.Sort(files)
 	return files

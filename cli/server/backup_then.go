@@ -186,9 +186,9 @@ func (t *backupThen) runWith(ctx context.Context, path string) {
 	}
 	t.settle(path)
 	if err != nil {
-		t.log.Warn("backup program failed", "file", path, "err", err, "took", time.Since(began))
+		t.log.Warn("backup program failed", "file", path, "err", err, "took_seconds", time.Since(began).Seconds())
 	} else {
-		t.log.Info("backup program ended", "file", path, "took", time.Since(began))
+		t.log.Info("backup program ended", "file", path, "took_seconds", time.Since(began).Seconds())
 	}
 	t.ended(ctx, err)
 }
