@@ -21,7 +21,7 @@ func (p *program) userCommand() *cobra.Command {
 		p.userAbility("disable", "disable a user and revoke their sessions and tokens"),
 		p.userAbility("enable", "enable a user again; old sessions and tokens stay revoked"),
 		p.userAbility("promote", "make a user an operator, who may use the desk"),
-		p.userAbility("demote", "make an operator an ordinary user"), p.userDelete())
+		p.userAbility("demote", "make an operator an ordinary user"), p.userResetSecondFactor(), p.userDelete())
 	return c
 }
 
@@ -149,7 +149,7 @@ func (p *program) userShow() *cobra.Command {
 			if p.JSON {
 				return p.PrintJSON(u)
 			}
-			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)}, term.Row{"operator", term.YesNo(u.Operator)}, term.Row{"password", passwordState(u)}, term.Row{"last sign-in", term.ShowTimeOrNever(u.LastSignIn)})
+			return p.PrintRows(term.Row{"user id", u.UserID}, term.Row{"username", u.Username}, term.Row{"account", u.Account}, term.Row{"disabled", term.YesNo(u.Disabled)}, term.Row{"operator", term.YesNo(u.Operator)}, term.Row{"password", passwordState(u)}, term.Row{"second factor", factorState(u)}, term.Row{"last sign-in", term.ShowTimeOrNever(u.LastSignIn)})
 		}),
 	}
 }
@@ -182,6 +182,34 @@ func (p *program) userAbility(verb, short string) *cobra.Command {
 			return p.changeUser(ctx, "user "+verb, pastOf(verb)+" the user", nil, args[0], verb)
 		}),
 	}
+}
+
+func (p *program) userResetSecondFactor() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset-second-factor NAME",
+		Short: "take away a user's app, passkeys and recovery codes, and end their sign-ins",
+		Long: `Take away a user's authenticator app, passkeys and recovery codes, and end their
+sign-ins. The password and the tokens of clients stay. The user then signs in with the
+password alone, or sets up a new second factor while signing in if the server requires one.
+
+On a terminal it asks for confirmation, unless --yes is given. Without a terminal it
+does not ask.`,
+		Args: operands("a name"),
+		RunE: p.doing(func(ctx context.Context, args []string) error {
+			if err := p.Confirm(ctx, "Take the second factor of the user %s away? The password alone is enough to sign in then.", args[0]); err != nil {
+				return err
+			}
+			return p.changeUser(ctx, "user reset-second-factor", "reset the second factor of", nil, args[0], "reset-second-factor")
+		}),
+	}
+}
+
+// factorState is the second factor of a user in words.
+func factorState(u admin.AdminUser) string {
+	if len(u.SecondFactor) == 0 {
+		return "none"
+	}
+	return strings.Join(u.SecondFactor, ", ") + "; " + term.Count(int64(u.RecoveryCodes), "recovery code", "recovery codes") + " left"
 }
 
 func pastOf(verb string) string { return strings.TrimSuffix(verb, "e") + "ed" }

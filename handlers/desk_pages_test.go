@@ -227,7 +227,7 @@ func TestDeskNeverDoes(t *testing.T) {
 	}
 	slices.Sort(posts)
 	want := "backups backups/:name/verify clients clients/:id clients/:id/disable clients/:id/enable clients/:id/rotate-secret families/:id/revoke health/check sessions/:id/revoke " +
-		"users users/:id/code users/:id/demote users/:id/disable users/:id/enable users/:id/promote users/:id/sign-out " +
+		"users users/:id/code users/:id/demote users/:id/disable users/:id/enable users/:id/promote users/:id/reset-second-factor users/:id/sign-out " +
 		"webhook-hold webhook-resume webhooks webhooks/:id/disable webhooks/:id/enable webhooks/:id/retry webhooks/:id/retry-dead webhooks/:id/retry-parked webhooks/:id/rotate-secret webhooks/:id/skip webhooks/:id/test"
 	if got := strings.Join(posts, " "); got != want {
 		t.Errorf("the desk changes\n%s\nwant\n%s", got, want)

@@ -34,7 +34,10 @@ var inDanger = regexp.MustCompile(`class="(choice )?danger"`)
 // Promise (Browsers): the desk asks once, in numbers, before it takes something away, and not
 // otherwise; with the password if that is due
 func TestDeskAsksOnceWithNumbers(t *testing.T) {
-	h, b := deskHouse(t, func(c *handlers.Config) { c.Webhooks = answeringSender{http.StatusNoContent} })
+	h, _ := deskHouse(t, func(c *handlers.Config) { c.Webhooks = answeringSender{http.StatusNoContent} })
+	b, _ := h.signedInWithApp(t, "olga")
+	odile := h.User(t, "odile", h.account)
+	h.signedInWithApp(t, "odile")
 	nils, olaf := h.User(t, "nils", h.account), h.operator(t, "olaf")
 	for range 2 {
 		h.signedIn(t, h.user)
@@ -77,6 +80,7 @@ func TestDeskAsksOnceWithNumbers(t *testing.T) {
 		{"/desk/families/:id/revoke", "/desk/access?client=Cedar", "revoke", nil, []string{"Revoked immediately: 1 authorization of 1 user.", "The application can ask mara again."}},
 		{"/desk/families/:id/revoke", "/desk/access?client=Briar", "revoke", nil, []string{"Revoked immediately: 2 authorizations of 1 user."}},
 		{"/desk/users/:id/sign-out", user, "sign-out", nil, []string{"mara is signed out of 4 browsers now. Applications keep their access."}},
+		{"/desk/users/:id/reset-second-factor", "/desk/users/" + odile.Subject(), "reset-second-factor", nil, []string{"odile is signed out of 1 browser now.", "Make sure who asks you for this."}},
 		{"/desk/users/:id/disable", user, "disable", nil, []string{"mara is signed out of 3 browsers.", "Revoked immediately: 1 authorization of 1 user."}},
 		{"/desk/users/:id/demote", "/desk/users/" + olaf.Subject(), "demote", nil, []string{"The desk closes now in 1 browser"}},
 		{"/desk/users/:id/code", "/desk/users/" + nils.Subject(), "code", nil, []string{"1 earlier code is valid until"}},

@@ -61,6 +61,7 @@ var platformScopes = []struct{ call, scopes, body string }{
 	{"PATCH /users/:user_id", "users:write", `{"username":"NEW"}`},
 	{"DELETE /users/:user_id", "accounts:erase", ""},
 	{"POST /users/:user_id/code", "users:recover", ""}, // of a user with a password
+	{"POST /users/:user_id/reset-second-factor", "users:recover", ""},
 	{"POST /users/:user_id/disable", "users:write", ""},
 	{"POST /users/:user_id/enable", "users:write", ""},
 	{"POST /users/:user_id/revoke", "users:write", ""},

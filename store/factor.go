@@ -202,6 +202,29 @@ func (s *Store) FindFactor(ctx context.Context, u User) (Factor, error) {
 	return shown, nil
 }
 
+// RecoveryCodesLeft returns how many recovery codes each user has.
+func (s *Store) RecoveryCodesLeft(ctx context.Context, users ...User) ([]int, error) {
+	var left []int
+	err := s.db.View(ctx, func(r kv.Reader) error {
+		left = make([]int, len(users))
+		for i, u := range users {
+			if !u.HasFactor() {
+				continue
+			}
+			f, err := readFactor(r, u.ID)
+			if err != nil {
+				return err
+			}
+			left[i] = len(f.recovery)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("recovery codes left: %w", err)
+	}
+	return left, nil
+}
+
 // readFactor returns the second factor of a user; the zero factor without one.
 func readFactor(r kv.Reader, u secret.ID) (factor, error) {
 	f, err := record.Read(r, record.FactorKey(u), u, decodeFactor)

@@ -60,7 +60,7 @@ var auditWords = []struct{ what, words, state string }{
 	{"second_factor", "Second factor changed", ""},
 	{"grant", "Tokens issued", ""}, {"denied", "Access denied by the user", ""}, {"refused", "Client, code or token refused", stateWarning},
 	{"revoke", "Access ended", ""}, {"refresh_reuse", "Refresh token used again", stateProblem}, {"code_replay", "Code used again", stateProblem},
-	{"throttle", "Throttled", stateWarning}, {"admin", "Changed", ""}, {"second_factor", "Second factor", ""}, {"webhook", "Webhook endpoint", ""},
+	{"throttle", "Throttled", stateWarning}, {"admin", "Changed", ""}, {"webhook", "Webhook endpoint", ""},
 }
 
 // FailedSignIns stands for the two kinds of a sign-in that failed.

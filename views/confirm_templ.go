@@ -33,7 +33,7 @@ var doing = map[string]string{
 	"/desk/clients": "register the client", "/desk/clients/:id": "change the client", "/desk/clients/:id/rotate-secret": "rotate the secret",
 	"/desk/clients/:id/disable": "disable the client", "/desk/clients/:id/enable": "enable the client",
 	"/desk/users": "create the user", "/desk/users/:id/code": "create a code", "/desk/users/:id/disable": "disable the user", "/desk/users/:id/enable": "enable the user",
-	"/desk/users/:id/promote": "make the user an operator", "/desk/users/:id/demote": "remove the operator role", "/desk/users/:id/sign-out": "sign the user out",
+	"/desk/users/:id/promote": "make the user an operator", "/desk/users/:id/demote": "remove the operator role", "/desk/users/:id/sign-out": "sign the user out", "/desk/users/:id/reset-second-factor": "reset the second factor",
 	"/desk/sessions/:id/revoke": "sign the browser out", "/desk/families/:id/revoke": "revoke the access",
 	"/desk/webhooks": "create the endpoint", "/desk/webhooks/:id/enable": "enable the endpoint", "/desk/webhooks/:id/disable": "disable the endpoint",
 	"/desk/webhooks/:id/skip": "skip the event", "/desk/webhooks/:id/retry": "send the event again", "/desk/webhooks/:id/retry-parked": "retry the parked events", "/desk/webhooks/:id/retry-dead": "retry the dead events",

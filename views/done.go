@@ -25,6 +25,7 @@ const (
 	DoneUserPromoted    Done = "user-promoted"
 	DoneUserDemoted     Done = "user-demoted"
 	DoneUserSignedOut   Done = "user-signed-out"
+	DoneFactorReset     Done = "factor-reset"
 	DoneSessionEnded    Done = "session-ended"
 	DoneAccessRevoked   Done = "access-revoked"
 	DoneBackupBegun     Done = "backup-begun"
@@ -60,6 +61,7 @@ var doneWords = map[Done]string{
 	DoneUserPromoted:    "The user is now an operator.",
 	DoneUserDemoted:     "The user is no longer an operator.",
 	DoneUserSignedOut:   "The user is signed out in every browser. Applications still have access.",
+	DoneFactorReset:     "The second factor was reset. The user is signed out and signs in with the password.",
 	DoneSessionEnded:    "That browser is signed out.",
 	DoneAccessRevoked:   "The application no longer has that access, and webhook endpoints created with it are disabled.",
 	DoneBackupBegun:     "Backup started.",

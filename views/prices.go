@@ -178,6 +178,18 @@ func (p UserSignedOut) words() priceWords {
 	return w
 }
 
+// FactorReset is the price of taking the second factor of a user away.
+type FactorReset struct {
+	Username string
+	Browsers int
+}
+
+func (p FactorReset) words() priceWords {
+	return priceWords{title: "Reset the second factor of " + p.Username + "?", button: "Reset the second factor",
+		text: []string{"The app, passkeys and recovery codes of " + p.Username + " stop working, and " + p.Username + " is signed out of " + countOf(p.Browsers, "browser") + " now. Applications keep their access.",
+			"Whoever has the password can sign in then, and set up a second factor of their own. Make sure who asks you for this."}}
+}
+
 // UserCodeReplaced is the price of a new code while an earlier one is good.
 type UserCodeReplaced struct {
 	Username string

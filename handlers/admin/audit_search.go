@@ -69,7 +69,7 @@ type AuditSearch struct {
 var auditKinds = []string{
 	string(store.AuditLogin), string(store.AuditLoginRefused), string(store.AuditPasswordChanged), string(store.AuditSecondFactor), string(store.AuditGrant), string(store.AuditDenied),
 	string(store.AuditRefused), string(store.AuditRevoke), string(store.AuditRefreshReuse), string(store.AuditCodeReplay), string(store.AuditThrottle),
-	string(store.AuditAdmin), string(store.AuditSecondFactor), string(store.AuditWebhook),
+	string(store.AuditAdmin), string(store.AuditWebhook),
 }
 
 // nobody matches no line.

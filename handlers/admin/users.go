@@ -53,6 +53,10 @@ var userCalls = []platformCall{
 		method: "POST", path: "/users/:user_id/revoke", handle: revokeUser, scope: store.ScopeUsersWrite,
 		id: "revokeUser", does: "Revoke the sessions, codes and tokens of a user", sends: "User", refuses: []int{404, 412},
 	},
+	{
+		method: "POST", path: "/users/:user_id/reset-second-factor", handle: resetSecondFactor, scope: store.ScopeUsersRecover,
+		id: "resetSecondFactor", does: "Take the second factor of a user away, with its recovery codes, and end their sign-ins", sends: "User", refuses: []int{404, 412},
+	},
 	{method: "POST", path: "/users/:user_id/password", handle: setPassword},
 	{method: "POST", path: "/users/:user_id/promote", handle: promoteUser},
 	{method: "POST", path: "/users/:user_id/demote", handle: demoteUser},
@@ -65,7 +69,7 @@ var userFilters = []api.FormParam{
 
 var userForm = api.Form{
 	Name: "User", Does: "A person who signs in for an account.",
-	Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","account":"acct_larkspur","disabled":false,"operator":false,"has_password":true,"created_at":1780315200,"last_sign_in":1780315260}`,
+	Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","account":"acct_larkspur","disabled":false,"operator":false,"has_password":true,"created_at":1780315200,"last_sign_in":1780315260,"second_factor":["totp"],"recovery_codes":8}`,
 	Members: []api.FormMember{
 		{"user_id", "string!", "Their id, which stays; sub in tokens."},
 		{"username", "string!", "Their name, which can change."},
@@ -76,6 +80,8 @@ var userForm = api.Form{
 		{"created_at", "integer!", "In Unix seconds."},
 		{"code_expires_at", "integer", "When their unused code expires, in Unix seconds."},
 		{"last_sign_in", "integer", "When they last signed in at the server's own pages, in Unix seconds."},
+		{"second_factor", "[]string!", "Their second factors: totp, passkey."},
+		{"recovery_codes", "integer!", "How many recovery codes they have left."},
 	},
 }
 
@@ -88,7 +94,7 @@ var userForms = []api.Form{
 		{"code", "boolean", "Whether to make a code; not together with password. Without either, the user waits for a code.", `"default":true`},
 		codeLifetimeMember,
 	}},
-	{Name: "NewUser", Does: "A user who was just created.", Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","account":"acct_larkspur","disabled":false,"operator":false,"has_password":false,"created_at":1780315200,"code_expires_at":1780401600,"code":"k7q2m-8xw4c-1tz9r-0hv5n","expires_at":1780401600,"url":"https://pay.example/new-password"}`,
+	{Name: "NewUser", Does: "A user who was just created.", Example: `{"user_id":"usr_01kt1ag0000001kx5qkgq9h1tm","username":"odile","account":"acct_larkspur","disabled":false,"operator":false,"has_password":false,"created_at":1780315200,"code_expires_at":1780401600,"second_factor":[],"recovery_codes":0,"code":"k7q2m-8xw4c-1tz9r-0hv5n","expires_at":1780401600,"url":"https://pay.example/new-password"}`,
 		Members: append(slices.Clone(userForm.Members), codeMembers...)},
 	{Name: "UserRename", Does: "A new name.", Closed: true, Example: `{"username":"odile.larkspur"}`, Members: []api.FormMember{{"username", "string!", "The new name."}}},
 	{Name: "CodeCreation", Does: "A code.", Closed: true, Example: `{"code_expires_in":604800}`, Members: []api.FormMember{codeLifetimeMember}},
@@ -115,23 +121,30 @@ type AdminUser struct {
 	CreatedAt     int64  `json:"created_at"` // all in Unix seconds
 	CodeExpiresAt int64  `json:"code_expires_at,omitempty"`
 	LastSignIn    int64  `json:"last_sign_in,omitempty"` // at our pages
+
+	SecondFactor  []string `json:"second_factor"`
+	RecoveryCodes int      `json:"recovery_codes"`
 }
 
-func showUser(u store.User, signIn time.Time) AdminUser {
+func showUser(u store.User, signIn time.Time, codes int) AdminUser {
 	return AdminUser{
 		UserID: u.Subject(), Username: u.Username, Account: u.Account, Disabled: !u.DisabledAt.IsZero(), Operator: u.Operator,
-		HasPassword: u.HasPassword(), CreatedAt: u.CreatedAt.Unix(), CodeExpiresAt: unixOrNone(u.CodeExpiresAt()), LastSignIn: unixOrNone(signIn),
+		HasPassword: u.HasPassword(), SecondFactor: u.FactorNames(), RecoveryCodes: codes, CreatedAt: u.CreatedAt.Unix(), CodeExpiresAt: unixOrNone(u.CodeExpiresAt()), LastSignIn: unixOrNone(signIn),
 	}
 }
 
-// showUsers shows users with their latest sign-ins.
+// showUsers shows users with their latest sign-ins and recovery codes.
 func (c *call) showUsers(users ...store.User) (shown []AdminUser, err error) {
 	signIns, err := c.s.site.Store.LatestSignIns(c.ctx(), users...)
 	if err != nil {
 		return nil, err
 	}
+	codes, err := c.s.site.Store.RecoveryCodesLeft(c.ctx(), users...)
+	if err != nil {
+		return nil, err
+	}
 	for i, u := range users {
-		shown = append(shown, showUser(u, signIns[i]))
+		shown = append(shown, showUser(u, signIns[i], codes[i]))
 	}
 	return shown, nil
 }
@@ -193,7 +206,7 @@ func createUser(c *call) error {
 		return err
 	}
 	noteAdmin(c.r, "user_id", u.Subject())
-	made := NewAdminUser{AdminUser: showUser(u, time.Time{})}
+	made := NewAdminUser{AdminUser: showUser(u, time.Time{}, 0)}
 	if spec.Code {
 		made.Code, made.ExpiresAt, made.URL = code.Reveal(), u.CodeExpiresAt().Unix(), c.codeURL()
 	}
@@ -311,6 +324,9 @@ func enableUser(c *call) error { return c.onUser(c.s.site.Store.EnableUser) }
 
 // revokeUser is POST /users/:user_id/revoke.
 func revokeUser(c *call) error { return c.onUser(c.s.site.Store.RevokeUser) }
+
+// resetSecondFactor is POST /users/:user_id/reset-second-factor.
+func resetSecondFactor(c *call) error { return c.onUser(c.s.site.Store.ResetSecondFactor) }
 
 // promoteUser is POST /users/:user_id/promote.
 func promoteUser(c *call) error { return c.onUser(c.s.site.Store.PromoteUser) }

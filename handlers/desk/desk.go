@@ -150,6 +150,7 @@ func (s *Server) routes() http.Handler {
 	r.post("/desk/users/:id/promote", s.promoteUser)
 	r.deed("/desk/users/:id/demote", priceOfDemotion, s.demoteUser)
 	r.deed("/desk/users/:id/sign-out", priceOfSignOut, s.signOutUser)
+	r.deed("/desk/users/:id/reset-second-factor", priceOfFactorReset, s.resetSecondFactor)
 
 	r.get("/desk/access", s.access)
 	r.deed("/desk/sessions/:id/revoke", priceOfSession, s.revokeSession)

@@ -159,6 +159,15 @@ func priceOfSignOut(v *posted) (cost, error) {
 	return cost{views.UserSignedOut{Username: u.Username, Browsers: browsers, Self: v.isSelf(u)}, usersPath + "/" + u.Subject()}, err
 }
 
+func priceOfFactorReset(v *posted) (cost, error) {
+	u, err := v.userOf()
+	if err != nil || !u.HasFactor() || v.isSelf(u) || !v.session.Amr.HasFactor() {
+		return cost{}, err
+	}
+	browsers, err := v.browsersOf(u)
+	return cost{views.FactorReset{Username: u.Username, Browsers: browsers}, usersPath + "/" + u.Subject()}, err
+}
+
 // priceOfUserCode asks only if an earlier code is still good.
 func priceOfUserCode(v *posted) (cost, error) {
 	u, err := v.userOf()

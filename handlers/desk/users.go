@@ -136,7 +136,13 @@ func (s *Server) user(v *visit) error {
 	if err != nil {
 		return err
 	}
+	factor, err := s.site.Store.FindFactor(v.ctx, u)
+	if err != nil {
+		return err
+	}
 	p := views.UserProps{
+		SecondFactor: views.UserFactor{Kinds: strings.Join(u.FactorNames(), " "), App: factor.App, AppFails: factor.App && !factor.AppOpens,
+			Passkeys: len(factor.Passkeys), RecoveryLeft: factor.RecoveryLeft, MayReset: v.session.Amr.HasFactor()},
 		User: v.listedUser(u, signIn[0]), Self: v.isSelf(u), AccountURL: deskEventsPath + "?account=" + api.Escaped(u.Account), Created: web.Moment(u.CreatedAt, v.now),
 		CodePath: oauth.NewPasswordPath, SignedIn: len(sessions), Lost: lost,
 		Browsers: v.browsers(sessions[:min(len(sessions), deskFamiliesMax)]), Access: v.accessOn(granted, "/desk/access?user="+api.Escaped(u.Username)),
@@ -203,6 +209,15 @@ func (s *Server) promoteUser(v *posted) error {
 
 func (s *Server) demoteUser(v *posted) error {
 	return v.changeUser(views.DoneUserDemoted, true, func(id string) (store.User, error) { return s.site.Store.DemoteUser(v.ctx, id, v.guard()) })
+}
+
+// resetSecondFactor is POST /desk/users/:id/reset-second-factor. A stolen password of an operator
+// must not be enough for it.
+func (s *Server) resetSecondFactor(v *posted) error {
+	if !v.session.Amr.HasFactor() {
+		return web.NewProblem(http.StatusForbidden, "factor_required", "Only an operator who signed in with a second factor can reset that of another user. On the server, tollhouse user reset-second-factor NAME does it.")
+	}
+	return v.changeUser(views.DoneFactorReset, true, func(id string) (store.User, error) { return s.site.Store.ResetSecondFactor(v.ctx, id, v.guard()) })
 }
 
 // signOutUser is POST /desk/users/:id/sign-out. Tokens stay valid.

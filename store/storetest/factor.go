@@ -9,19 +9,18 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-// SetUpApp gives a user an authenticator app, whose code of now is spent.
-func (f *Fixture) SetUpApp(t testing.TB, name string) (u store.User, app secret.AppSecret, codes []secret.Token) {
+// SetUpApp gives a user an authenticator app while signing in. Its code of now is spent.
+func (f *Fixture) SetUpApp(t testing.TB, name string) (store.FactorChanged, secret.AppSecret) {
 	t.Helper()
-	u = must.Get(f.FindUser(context.Background(), name))(t)
-	app = secret.NewAppSecret(nil)
+	u := must.Get(f.FindUser(context.Background(), name))(t)
+	app := secret.NewAppSecret(nil)
 	done := must.Get(f.SetApp(context.Background(), store.FactorChange{Step: f.NewSecondStep(u), User: u, Revision: u.FactorRevision()}, app, secret.AppStep(f.Clock.Now())))(t)
-	return done.User, app, done.RecoveryCodes
+	return done, app
 }
 
-// AddPasskey gives a user a passkey whose key nobody has.
-func (f *Fixture) AddPasskey(t testing.TB, name string, p store.Passkey) (u store.User, codes []secret.Token) {
+// SetUpPasskey gives a user a passkey while signing in.
+func (f *Fixture) SetUpPasskey(t testing.TB, name string, p store.Passkey) store.FactorChanged {
 	t.Helper()
-	u = must.Get(f.FindUser(context.Background(), name))(t)
-	done := must.Get(f.Store.AddPasskey(context.Background(), store.FactorChange{Step: f.NewSecondStep(u), User: u, Revision: u.FactorRevision()}, p))(t)
-	return done.User, done.RecoveryCodes
+	u := must.Get(f.FindUser(context.Background(), name))(t)
+	return must.Get(f.AddPasskey(context.Background(), store.FactorChange{Step: f.NewSecondStep(u), User: u, Revision: u.FactorRevision()}, p))(t)
 }
