@@ -1,7 +1,7 @@
 // Package static holds what the pages need besides their HTML: one style sheet, one
-// icon, and three scripts, embedded in the binary: one of the operators' pages and of those with
-// commands to copy, one that fetches the list on the testers' page again, and one that keeps the
-// sign-in and consent forms from being sent twice.
+// icon, and four scripts, embedded in the binary: one of the operators' pages and of those with
+// commands to copy, one that fetches the list on the testers' page again, one that keeps the
+// sign-in and consent forms from being sent twice, and one that asks the browser for a passkey.
 //
 // Each asset is served under a name that carries a hash of its bytes, so that
 // a browser may keep it for ever and still never shows the style of another
@@ -29,17 +29,18 @@ const Prefix = "/static/"
 // keep the address short enough to read in a log.
 const hashLength = 12
 
-//go:embed style.css icon.svg desk.js dev.js form.js
+//go:embed style.css icon.svg desk.js dev.js form.js passkey.js
 var files embed.FS
 
 // contentTypes lists the assets with their media types. Our choice: a table rather than
 // package mime, which depends on files of the machine.
 var contentTypes = map[string]string{
-	"style.css": "text/css; charset=utf-8",
-	"icon.svg":  "image/svg+xml",
-	"desk.js":   "text/javascript; charset=utf-8",
-	"dev.js":    "text/javascript; charset=utf-8",
-	"form.js":   "text/javascript; charset=utf-8",
+	"style.css":  "text/css; charset=utf-8",
+	"icon.svg":   "image/svg+xml",
+	"desk.js":    "text/javascript; charset=utf-8",
+	"dev.js":     "text/javascript; charset=utf-8",
+	"form.js":    "text/javascript; charset=utf-8",
+	"passkey.js": "text/javascript; charset=utf-8",
 }
 
 type asset struct {

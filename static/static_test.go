@@ -15,7 +15,7 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-var names = []string{"style.css", "icon.svg", "desk.js", "dev.js", "form.js"}
+var names = []string{"style.css", "icon.svg", "desk.js", "dev.js", "form.js", "passkey.js"}
 
 func TestPath(t *testing.T) {
 	t.Parallel()
@@ -61,6 +61,7 @@ func TestOpen(t *testing.T) {
 		{"desk.js", "text/javascript; charset=utf-8"},
 		{"dev.js", "text/javascript; charset=utf-8"},
 		{"form.js", "text/javascript; charset=utf-8"},
+		{"passkey.js", "text/javascript; charset=utf-8"},
 	} {
 		t.Run("answers_for_"+test.name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +130,7 @@ func TestStyle(t *testing.T) {
 // TestSizes bounds what a page loads beside its HTML.
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	for name, most := range map[string]int{"style.css": 20 << 10, "desk.js": 8 << 10, "dev.js": 1 << 10, "form.js": 1 << 10} {
+	for name, most := range map[string]int{"style.css": 20 << 10, "desk.js": 8 << 10, "dev.js": 1 << 10, "form.js": 1 << 10, "passkey.js": 3 << 10} {
 		if size := len(must.Get(os.ReadFile(name))(t)); size > most {
 			t.Errorf("%s has %d bytes, more than %d", name, size, most)
 		}
@@ -191,4 +192,15 @@ func luminance(t *testing.T, sheet, token string) float64 {
 		return math.Pow((c+0.055)/1.055, 2.4)
 	}
 	return 0.2126*linear(rgb>>16&255) + 0.7152*linear(rgb>>8&255) + 0.0722*linear(rgb&255)
+}
+
+// Promise (Guard §5): the script for passkeys fetches nothing and writes no markup
+func TestPasskeyScriptIsPlain(t *testing.T) {
+	t.Parallel()
+	script := string(must.Get(os.ReadFile("passkey.js"))(t))
+	for _, word := range []string{"fetch", "XMLHttpRequest", "sendBeacon", "WebSocket", "EventSource", "import", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval", "Function("} {
+		if strings.Contains(script, word) {
+			t.Errorf("passkey.js says %s", word)
+		}
+	}
 }

@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"tollhouse/store"
+	"tollhouse/store/record"
 )
 
-// FinishCreate returns the passkey that the browser made, still without a name. Its error is for
-// the log.
+// FinishCreate returns the passkey that the browser made, still without a name. The error for a
+// wrong answer matches record.ErrMismatch; its text is for the log.
 func (a Address) FinishCreate(state State, sent string) (store.Passkey, error) {
 	p, err := a.created(state, sent)
 	if err != nil {
-		return store.Passkey{}, fmt.Errorf("make passkey: %w", err)
+		return store.Passkey{}, fmt.Errorf("make passkey: %w: %w", record.ErrMismatch, err)
 	}
 	return p, nil
 }
@@ -54,12 +55,12 @@ func (a Address) created(state State, sent string) (p store.Passkey, err error) 
 }
 
 // FinishUse returns the proof that the browser used one of the user's passkeys, for
-// [store.Store.UseFactor]. The proof of a wrong answer has no id, and the error, for the log, says
-// why.
+// [store.Store.UseFactor]. The proof of a wrong answer has no id, and the error, as
+// that of FinishCreate, says why.
 func (a Address) FinishUse(state State, u store.User, own []store.Passkey, sent string) (store.PasskeyProof, error) {
 	proof, err := a.used(state, u, own, sent)
 	if err != nil {
-		return store.PasskeyProof{Answered: true}, fmt.Errorf("use passkey: %w", err)
+		return store.PasskeyProof{Answered: true}, fmt.Errorf("use passkey: %w: %w", record.ErrMismatch, err)
 	}
 	return proof, nil
 }
