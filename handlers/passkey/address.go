@@ -2,7 +2,6 @@ package passkey
 
 import (
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"tollhouse/handlers/web"
@@ -29,8 +28,7 @@ func (a Address) Offers() bool {
 	if a.RPID == "localhost" {
 		return true
 	}
-	last := a.RPID[strings.LastIndexByte(a.RPID, '.')+1:]
-	_, err := netip.ParseAddr(a.RPID)
-	return strings.HasPrefix(a.Origin, "https://") && err != nil && web.IsHostName(a.RPID) && last != a.RPID &&
-		strings.Trim(last, "0123456789") != ""
+	dot := strings.LastIndexByte(a.RPID, '.')
+	isName := strings.Trim(a.RPID[dot+1:], "0123456789") != "" // the last part of an IPv4 address is a number
+	return strings.HasPrefix(a.Origin, "https://") && dot > 0 && isName
 }

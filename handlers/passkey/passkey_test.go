@@ -403,3 +403,42 @@ func FuzzFinish(f *testing.F) {
 		}
 	})
 }
+
+// Promise (Guard §5): a key that its algorithm cannot use, or of RSA below 2,048 bits, is refused
+func TestRefusedKeys(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		algorithm int
+		bend      func(key map[int]any)
+	}{
+		"ES256_cut_elsewhere": {es256, func(k map[int]any) {
+			x, y := k[-2].([]byte), k[-3].([]byte)
+			k[-2], k[-3] = x[:31], append(x[31:32:32], y...)
+		}},
+		"ES256_of_another_type":     {es256, func(k map[int]any) { k[1] = 1 }},
+		"EdDSA_as_ES256":            {edDSA, func(k map[int]any) { k[3] = es256 }},
+		"EdDSA_as_another":          {edDSA, func(k map[int]any) { k[3] = -53 }},
+		"EdDSA_on_another_curve":    {edDSA, func(k map[int]any) { k[-1] = 7 }},
+		"EdDSA_that_is_short":       {edDSA, func(k map[int]any) { k[-2] = k[-2].([]byte)[:31] }},
+		"RS256_as_PS256":            {rs256, func(k map[int]any) { k[3] = -37 }},
+		"RS256_as_RS1":              {rs256, func(k map[int]any) { k[3] = -65535 }},
+		"RS256_of_1024_bits":        {rs256, func(k map[int]any) { k[-1] = k[-1].([]byte)[:128] }},
+		"RS256_of_6144_bits":        {rs256, func(k map[int]any) { k[-1] = bytes.Repeat(k[-1].([]byte), 3) }},
+		"RS256_with_the_exponent_1": {rs256, func(k map[int]any) { k[-2] = []byte{1} }},
+		"RS256_with_an_even_one":    {rs256, func(k map[int]any) { k[-2] = []byte{1, 0, 0} }},
+		"RS256_with_a_huge_one":     {rs256, func(k map[int]any) { k[-2] = []byte{1, 0, 0, 0, 1} }},
+		"RS256_with_one_that_wraps": {rs256, func(k map[int]any) { k[-2] = []byte{1, 0, 0, 0, 0, 0, 0, 0, 3} }},
+		"RS256_without_a_modulus":   {rs256, func(k map[int]any) { delete(k, -1) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDevice(t, test.algorithm)
+			options, state := here.BeginCreate("Larkspur", harriet, nil)
+			a := d.made(t, options)
+			test.bend(a.coseKey)
+			if p, err := here.FinishCreate(state, a.json(t, d)); err == nil {
+				t.Errorf("FinishCreate = %+v, want it refused", p)
+			}
+		})
+	}
+}
