@@ -46,6 +46,7 @@ var importRules = []importRule{
 		but: []string{"tollhouse/handlers/throttle"}},
 	{name: "passkey_imports_web_only_of_handlers", from: []string{"handlers/passkey"}, never: []string{"tollhouse/handlers", "tollhouse/views"},
 		but: []string{"tollhouse/handlers/web"}},
+	{name: "only_tests_simulate_passkeys", from: []string{""}, never: []string{"tollhouse/handlers/passkey/passkeytest"}},
 	{name: "oauth_imports_only_rooms_before_it", from: []string{"handlers/oauth"}, never: []string{"tollhouse/handlers"},
 		but: []string{"tollhouse/handlers/throttle", "tollhouse/handlers/web", "tollhouse/handlers/passkey"}},
 	{name: "api_imports_only_rooms_before_it", from: []string{"handlers/api"}, never: []string{"tollhouse/handlers"},

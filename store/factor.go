@@ -95,7 +95,7 @@ func decodeFactors(d *record.Decoder) factors {
 const (
 	PasskeysMax      = 10
 	RecoveryCodes    = 10
-	passkeyNameMax   = 60 // characters
+	PasskeyNameMax   = 60 // characters
 	passkeyIDSizeMax = 1023
 	passkeyKeyMax    = 1024 // bytes; RSA of 4,096 bits takes some 550
 )

@@ -103,7 +103,7 @@ func (s *Store) AddPasskey(ctx context.Context, c FactorChange, p Passkey) (Fact
 func CheckPasskey(p Passkey) error {
 	switch {
 	case !IsPasskeyName(p.Name):
-		return record.Invalid("name", "choose a short name, such as the device's", "the name of a passkey has 1 to %d visible characters", passkeyNameMax)
+		return record.Invalid("name", "choose a short name, such as the device's", "the name of a passkey has 1 to %d visible characters", PasskeyNameMax)
 	case len(p.ID) == 0 || len(p.ID) > passkeyIDSizeMax:
 		return record.Invalid("id", "export it again", "the id of a passkey has 1 to %d bytes", passkeyIDSizeMax)
 	case len(p.Key) == 0 || len(p.Key) > passkeyKeyMax:
@@ -117,7 +117,7 @@ func CheckPasskey(p Passkey) error {
 // IsPasskeyName reports whether a name can be shown.
 func IsPasskeyName(name string) bool {
 	n := utf8.RuneCountInString(name)
-	return utf8.ValidString(name) && n >= 1 && n <= passkeyNameMax && hasVisible(name) && !bytes.ContainsFunc([]byte(name), unicode.IsControl)
+	return utf8.ValidString(name) && n >= 1 && n <= PasskeyNameMax && hasVisible(name) && !bytes.ContainsFunc([]byte(name), unicode.IsControl)
 }
 
 // RemovePasskey removes a passkey. Errors: ErrNotFound, ErrFactorRequired, those of [Store.SetApp].

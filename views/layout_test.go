@@ -26,6 +26,7 @@ const measured = `(() => {
 	const tag = e => e.outerHTML.slice(0, 80);
 	const onCard = document.body.className == 'card';
 	const card = box(document.querySelector('main'));
+	document.querySelectorAll('[data-webauthn]').forEach(asks => { asks.hidden = false; }); // as the script shows them
 	const shown = [...document.querySelectorAll('main *:not(.unseen, .unseen *, .id, .cut, .cut *)')].filter(e => box(e).width > 0);
 	const controls = [...document.querySelectorAll('input:not([type=hidden], [type=checkbox], [hidden]), .choice, button:not([hidden]), .button, .who a')];
 	const decisions = [...document.querySelectorAll('[name=decision]')].map(e => box(e).width + ' by ' + box(e).height);

@@ -93,6 +93,14 @@ func screens(p views.Page, s string) map[string]templ.Component {
 			Page: p, Action: "/login/second-factor", StartOverURL: "/login/second-factor/start-over", FormToken: s, Query: s, Username: s,
 			App: true, KeyLost: true, Recovery: true, Refused: views.FactorWrong, ByRecovery: true,
 		}),
+		"second step with a passkey": views.SecondStep(views.SecondStepProps{
+			Page: p, Action: "/login/second-factor", StartOverURL: "/login/second-factor/start-over", FormToken: s, Query: s, Username: s,
+			Passkey: views.PasskeyAsk{Options: s, SetUp: s}, Recovery: true, Refused: views.FactorWrong, ByPasskey: true,
+		}),
+		"second step at another host": views.SecondStep(views.SecondStepProps{
+			Page: p, Action: "/login/second-factor", StartOverURL: "/login/second-factor/start-over", FormToken: s, Username: s,
+			PasskeysAt: []string{s, s}, Recovery: true,
+		}),
 		"first factor": views.FirstFactor(views.FirstFactorProps{
 			Page: p, ConfirmURL: "/login/second-factor/totp/confirm", StartOverURL: "/login/second-factor/start-over", FormToken: s, Query: s, Username: s,
 			SetUp: views.AppSetUp{Secret: s, URI: "otpauth://totp/x", SetUp: s, Wrong: true},
@@ -100,6 +108,15 @@ func screens(p views.Page, s string) map[string]templ.Component {
 		"second factor": views.SecondFactor(views.FactorProps{
 			Page: p, Path: "/account/second-factor", Username: s, SignOutToken: s, FormToken: s, App: true, Factors: []string{"totp"}, Do: "remove-totp",
 			Refused: views.PasswordInvalid, Current: views.PasswordWrong,
+		}),
+		"second factor with passkeys": views.SecondFactor(views.FactorProps{
+			Page: p, Path: "/account/second-factor", Username: s, SignOutToken: s, FormToken: s, Factors: []string{"passkey"}, Do: "begin-passkey",
+			Refused: views.PasswordInvalid, Passkeys: views.PasskeysProps{Offered: true, Name: s, NameWrong: true, NameMax: 60,
+				Own: []views.ShownPasskey{{ID: "one", Name: s, Host: s}, {ID: "two", Name: s}}},
+		}),
+		"second factor with a new passkey": views.SecondFactor(views.FactorProps{
+			Page: p, Path: "/account/second-factor", Username: s, SignOutToken: s, FormToken: s,
+			Passkeys: views.PasskeysProps{Offered: true, New: &views.NewPasskey{Ask: views.PasskeyAsk{Options: s, SetUp: s}, EndAll: true, Refused: true}},
 		}),
 		"recovery codes": views.RecoveryCodes(views.RecoveryCodesProps{Page: p, Codes: []string{s}, NextURL: "/account/second-factor"}),
 		"new password": views.NewPassword(views.NewPasswordProps{

@@ -127,6 +127,13 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	}
 }
 
+// result makes an action of a command of the protocol, for its result.
+func result[P, R any](command cdp.Command[P, R], params P) chromedp.Action[R] {
+	return func(ctx context.Context, target *chromedp.Target) (R, error) {
+		return cdp.Call(ctx, target, command, params)
+	}
+}
+
 // hear notes what matters of what the browser tells. It must not block.
 func (tb *tab) hear(event any) {
 	tb.mu.Lock()

@@ -25,6 +25,9 @@ func (f secondFactor) mountAccount(r *web.Router) {
 	r.Page("POST", factorPath+"/totp", f.beginApp)
 	r.Page("POST", factorPath+"/totp/confirm", f.setApp)
 	r.Page("POST", factorPath+"/totp/remove", f.removeApp)
+	r.Page("POST", factorPath+"/passkey", f.beginPasskey)
+	r.Page("POST", factorPath+"/passkey/confirm", f.addPasskey)
+	r.Page("POST", factorPath+"/passkey/remove", f.removePasskey)
 	r.Page("POST", factorPath+"/recovery-codes", f.newRecoveryCodes)
 }
 
@@ -37,6 +40,10 @@ type factorScreen struct {
 	wait    string // Retry-After
 	status  int    // 0 for 200
 	setUp   *views.AppSetUp
+
+	passkey   *views.NewPasskey
+	name      string // of the next passkey
+	nameWrong bool
 }
 
 // page is GET /account/second-factor.
@@ -76,7 +83,9 @@ func (f secondFactor) show(w http.ResponseWriter, r *http.Request, a *asked, scr
 	if f.server.DeskFor != nil {
 		props.DeskURL = f.server.DeskFor(r, a.user)
 	}
+	props.Passkeys = f.passkeysOf(r, a, screen)
 	web.PageHeaders(w, web.ToUs)
+	web.AllowPasskeys(w)
 	f.site.Render(w, r, max(screen.status, http.StatusOK), views.SecondFactor(props))
 	return nil
 }

@@ -102,6 +102,7 @@ type stepScreen struct {
 	next       loginScreen // the sign-in that it completes
 	refused    views.FactorRefusal
 	byRecovery bool   // a recovery code was refused
+	byPasskey  bool   // a passkey was
 	wait       string // Retry-After
 	status     int    // 0 for 200
 	setUp      *views.AppSetUp
@@ -156,12 +157,14 @@ func (f secondFactor) showStep(w http.ResponseWriter, r *http.Request, a *asked,
 		Page: f.site.Page(r), Action: SecondStepPath + screen.next.suffix(), StartOverURL: SecondStepPath + "/start-over" + screen.next.suffix(),
 		FormToken: a.formToken, To: screen.next.to, Username: a.user.Username, Confirms: a.session != nil,
 		App: a.factor.App, KeyLost: a.factor.App && !a.factor.AppOpens, Recovery: a.factor.RecoveryLeft > 0,
-		Refused: screen.refused, ByRecovery: screen.byRecovery, RetryAfter: screen.wait,
+		Refused: screen.refused, ByRecovery: screen.byRecovery, ByPasskey: screen.byPasskey, RetryAfter: screen.wait,
 	}
 	if screen.next.request != nil {
 		props.ClientName, props.Query = screen.next.request.client.Name, screen.next.request.kept()
 	}
+	props.Passkey, props.PasskeysAt = f.askForPasskey(r, a)
 	web.PageHeaders(w, web.ToClients)
+	web.AllowPasskeys(w)
 	f.site.Render(w, r, max(screen.status, http.StatusOK), views.SecondStep(props))
 	return nil
 }
@@ -197,12 +200,12 @@ func (f secondFactor) readStep(w http.ResponseWriter, r *http.Request, fields ..
 
 // answer is POST /login/second-factor.
 func (f secondFactor) answer(w http.ResponseWriter, r *http.Request) error {
-	a, p, next, err := f.readStep(w, r, "code", "recovery_code")
+	a, p, next, err := f.readStep(w, r, "code", "recovery_code", "setup", "credential")
 	if err != nil || a == nil {
 		return err
 	}
-	screen := stepScreen{next: next, byRecovery: p.Has("recovery_code")}
-	_, err = f.prove(w, r, a, proofOf(p), "")
+	screen := stepScreen{next: next, byRecovery: p.Has("recovery_code"), byPasskey: p.Has("credential")}
+	_, err = f.prove(w, r, a, f.proofOf(r, a, p), "")
 	switch refused, isProblem := errors.AsType[*web.Problem](err); {
 	case errors.Is(err, record.ErrMismatch):
 		screen.refused = views.FactorWrong
@@ -224,7 +227,10 @@ func (f secondFactor) answer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // proofOf reads the answer of a form.
-func proofOf(p web.Params) store.FactorProof {
+func (f secondFactor) proofOf(r *http.Request, a *asked, p web.Params) store.FactorProof {
+	if p.Has("credential") {
+		return store.FactorProof{Passkey: f.usedPasskey(r, a, p)}
+	}
 	return store.FactorProof{Code: strings.ReplaceAll(p.Value("code"), " ", ""), Recovery: p.Value("recovery_code")}
 }
 
@@ -248,7 +254,30 @@ func (f secondFactor) prove(w http.ResponseWriter, r *http.Request, a *asked, pr
 // gives the browser a session under a new id. Errors: record.ErrMismatch; a problem with status 429;
 // record.ErrDisabled if the sign-in is over.
 func (s *Server) ConfirmSecondFactor(w http.ResponseWriter, r *http.Request, session *web.BrowserSession, p web.Params) (*web.BrowserSession, error) {
-	return secondFactor{s, s.site}.prove(w, r, &asked{user: session.User, session: session}, proofOf(p), ReasonAtDesk)
+	f := secondFactor{s, s.site}
+	a, err := f.askedOf(r, session)
+	if err != nil {
+		return nil, err
+	}
+	return f.prove(w, r, a, f.proofOf(r, a, p), ReasonAtDesk)
+}
+
+// AskForPasskey returns what the desk asks the browser for, when it asks an operator for the second
+// factor; without options for nothing. The form sends setup and credential to ConfirmSecondFactor.
+func (s *Server) AskForPasskey(r *http.Request, session *web.BrowserSession) (views.PasskeyAsk, error) {
+	f := secondFactor{s, s.site}
+	a, err := f.askedOf(r, session)
+	if err != nil {
+		return views.PasskeyAsk{}, err
+	}
+	ask, _ := f.askForPasskey(r, a)
+	return ask, nil
+}
+
+// askedOf is somebody who is signed in and asked for the second factor at the desk.
+func (f secondFactor) askedOf(r *http.Request, session *web.BrowserSession) (*asked, error) {
+	factor, err := f.site.Store.FindFactor(r.Context(), session.User)
+	return &asked{user: session.User, session: session, factor: factor}, err
 }
 
 // use says who answers, from which browser.

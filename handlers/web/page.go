@@ -50,6 +50,8 @@ const (
 	ToClients // through us
 )
 
+const policyName = "Content-Security-Policy"
+
 // PageHeaders sets the headers of every page.
 func PageHeaders(w http.ResponseWriter, forms formsLead) {
 	h := w.Header()
@@ -68,7 +70,7 @@ func PageHeaders(w http.ResponseWriter, forms formsLead) {
 		// client's own callback, which may lead to any scheme.
 		scripts, action = "'self'", ""
 	}
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src "+scripts+action+
+	h.Set(policyName, "default-src 'none'; style-src 'self'; img-src 'self'; script-src "+scripts+action+
 		"; frame-ancestors 'none'; base-uri 'none'")
 }
 
@@ -78,8 +80,13 @@ func AllowScript(w http.ResponseWriter, fetches bool) {
 	if fetches {
 		allowed += "; connect-src 'self'"
 	}
-	const name = "Content-Security-Policy"
-	w.Header().Set(name, strings.Replace(w.Header().Get(name), "script-src 'none'", allowed, 1))
+	w.Header().Set(policyName, strings.Replace(w.Header().Get(policyName), "script-src 'none'", allowed, 1))
+}
+
+// AllowPasskeys lets the page load the script for passkeys, which writes no markup.
+func AllowPasskeys(w http.ResponseWriter) {
+	AllowScript(w, false)
+	w.Header().Set(policyName, w.Header().Get(policyName)+"; require-trusted-types-for 'script'")
 }
 
 // Render draws the screen before it sends the first byte, so that a failure can still
