@@ -34,7 +34,7 @@ func SuffixOf(to *encryption.Recipients) string {
 	return BackupSuffix
 }
 
-const checkNoteMax = 4 << 10 // bytes read of a note
+const checkNoteMax = 32 << 10 // bytes read of a note; what a check found may name a long path
 
 // ScheduledName is the form of the names of scheduled backups.
 var ScheduledName = regexp.MustCompile(`^tollhouse-[0-9a-z]{8}-[0-9]{8}T[0-9]{6}Z\.backup(\.age)?$`)

@@ -321,6 +321,20 @@ head -c 100000 /dev/zero >&2`)
 	}
 }
 
+// TestBackupThenALineOfSecrets: one that the end of the buffer cuts is not shown, wherever it
+// is cut.
+func TestBackupThenALineOfSecrets(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{6, 61, 1000, 4093, 20_011} {
+		value := strings.Repeat("canary", size/6+1)[:size]
+		var shown []string
+		newProgramOutput([]string{"A_TOKEN=" + value}, func(line string) { shown = append(shown, line) }, func(int, int) {}).read(strings.NewReader(strings.Repeat(value+" ", 2*outputReadMax/size) + "\n"))
+		if len(shown) != 1 || strings.Contains(shown[0], "can") || !strings.HasPrefix(shown[0], "[masked] ") && size < outputReadMax/2 {
+			t.Errorf("a secret of %d bytes: %.200q", size, shown)
+		}
+	}
+}
+
 // TestBackupThenMuchOutput: 300 MB in one line take no memory, and the program does not wait.
 func TestBackupThenMuchOutput(t *testing.T) {
 	t.Parallel()

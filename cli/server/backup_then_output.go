@@ -18,6 +18,8 @@ const (
 	outputLinesMax = 200      // lines that are shown
 	outputReadMax  = 64 << 10 // bytes of a line that are kept to find secrets in
 	outputSecret   = 6        // bytes of the shortest value that is masked
+
+	masked = "[masked]"
 )
 
 // ourSecrets are tokens of tollhouse, secrets of webhooks, and keys of age.
@@ -85,9 +87,16 @@ func (o *programOutput) line(text string, beyond int) {
 	}
 	o.shown++
 	for _, secret := range o.secrets {
-		text = strings.ReplaceAll(text, secret, "[masked]")
+		text = strings.ReplaceAll(text, secret, masked)
 	}
-	text = term.Visible(ourSecrets.ReplaceAllString(text, "[masked]"))
+	if beyond > 0 && len(o.secrets) > 0 { // the last bytes may be the beginning of a secret
+		whole := 0
+		if i := strings.LastIndex(text, masked); i >= 0 {
+			whole = i + len(masked)
+		}
+		text = text[:max(len(text)-len(o.secrets[0])+1, whole)]
+	}
+	text = term.Visible(ourSecrets.ReplaceAllString(text, masked))
 	if len(text) > outputLineMax {
 		cut := outputLineMax
 		for cut > 0 && !utf8.RuneStart(text[cut]) {
