@@ -6,6 +6,9 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,4 +78,26 @@ func TestBrowserSecondFactor(t *testing.T) {
 	// The code of the set-up is spent; the next step's counts already.
 	tb.do(chromedp.SendKeys(chromedp.CSS("#code"), appCode(t, secret, time.Now().Add(30*time.Second))), chromedp.KeyEvent("\r"))
 	tb.see("section[data-second-factor=totp]")
+}
+
+// Promise (Guard §2, §3): a camera reads the QR code in both schemes: the same URI as the link
+func TestTheQRCodeIsRead(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	needTool(t, "chromium", "chromium-browser")
+	zbarimg := needTool(t, "zbarimg")
+	s := startDev(t, "--instance-name", "Larkspur: Pay & Co")
+	s.createUser(maud, s.ready.Account, maudPassword)
+	tb := newTab(t)
+	reachSetUp(tb, &view{server: s})
+	uri := ask(tb, chromedp.Evaluate[string](`document.querySelector("a[data-otpauth]").href`))
+	for _, scheme := range []string{"light", "dark"} {
+		tb.scheme(scheme)
+		file := filepath.Join(t.TempDir(), scheme+".png")
+		must.Do(t, os.WriteFile(file, ask(tb, chromedp.FullScreenshot(100)), 0o600))
+		read, err := exec.CommandContext(t.Context(), zbarimg, "--quiet", "--raw", file).Output()
+		if err != nil || strings.TrimSpace(string(read)) != uri {
+			t.Errorf("%s: the camera reads %q (%v), want %q", scheme, read, err, uri)
+		}
+	}
 }
