@@ -140,7 +140,8 @@ func (r *running) sendAlarms(ctx context.Context) {
 	var listened time.Time
 	isFirst := true
 	for before := time.Now(); ; {
-		r.noteJump(before)
+		now := time.Now()
+		r.noteJump(now.Round(0).Sub(before.Round(0)), now.Sub(before))
 		r.look(ctx)
 		if r.presence != nil || isFirst { // while a server has a data directory, no other process writes to it
 			r.takeHappenings(ctx, &listened)
@@ -152,13 +153,13 @@ func (r *running) sendAlarms(ctx context.Context) {
 	}
 }
 
-// noteJump tells that the clock was set.
-func (r *running) noteJump(before time.Time) {
-	now := time.Now()
-	if jump := now.Round(0).Sub(before.Round(0)) - now.Sub(before); jump.Abs() > clockJumpMin {
+// noteJump tells that the clock was set: the wall clock went on by another time than the
+// monotonic one.
+func (r *running) noteJump(wall, monotonic time.Duration) {
+	if jump := wall - monotonic; jump.Abs() > clockJumpMin {
 		l := clockJumped.of("")
 		l.text = fmt.Sprintf(clockJumped.text, jump.Round(time.Second))
-		r.alarms.Happen(l.alarm(), now, "")
+		r.alarms.Happen(l.alarm(), time.Now(), "")
 	}
 }
 
