@@ -96,7 +96,7 @@ func TestServices(t *testing.T) {
 			priority, tag := r.header.Get("Priority"), r.header.Get("Tags")
 			wantPriority := map[string]string{"begunwarning": "4", "continuesproblem": "5", "endedproblem": "2", "testwarning": "3"}[m.State+m.Severity]
 			wantTag := map[string]string{"begunwarning": "warning", "continuesproblem": "rotating_light", "endedproblem": "white_check_mark", "testwarning": "test_tube"}[m.State+m.Severity]
-			if err != nil || title != m.heading() || r.uri != "/topic" || auth != "Basic dXNlcjpwYXNz" || priority != wantPriority || tag != wantTag || r.body != m.Text+"\nNext: "+m.Next {
+			if err != nil || title != m.heading() || !isASCII(r.header.Get("Title")) || r.uri != "/topic" || auth != "Basic dXNlcjpwYXNz" || priority != wantPriority || tag != wantTag || r.body != m.Text+"\nNext: "+m.Next {
 				return fmt.Sprintf("%q, %v, %+v", title, err, r)
 			}
 			return ""

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -215,8 +216,15 @@ func TestMail(t *testing.T) {
 				}
 			}
 		})
-		if r := c.send(t.Context(), targetOf(t, "smtp://"+host+to), aMessage(Begun, Warning)); r.Delivered || r.Reason != "the receiver closed the connection" {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := c.send(t.Context(), targetOf(t, "smtp://"+host+to), aMessage(Begun, Warning))
+		runtime.ReadMemStats(&after)
+		if r.Delivered || r.Reason != "the receiver closed the connection" {
 			t.Errorf("%+v", r)
+		}
+		if more := after.TotalAlloc - before.TotalAlloc; more > 16<<20 {
+			t.Errorf("it took %d bytes of memory", more)
 		}
 	})
 	t.Run("a_server_that_hangs", func(t *testing.T) {

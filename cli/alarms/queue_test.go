@@ -1,6 +1,7 @@
 package alarms
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -193,7 +194,15 @@ func TestTheNewestStateReplacesOneThatWaits(t *testing.T) {
 // at once and with the same id
 func TestTheQueueSurvivesAKill(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.receives(refuses)
+		b.receives(func(to string, m Message) Result {
+			var kept []entry
+			b.store.mu.Lock()
+			defer b.store.mu.Unlock()
+			if err := json.Unmarshal(b.store.records[queuePrefix+to], &kept); err != nil || len(kept) == 0 || kept[0].ID != m.ID || !kept[0].Tried {
+				t.Errorf("the store has %+v, %v, while %s is sent", kept, err, m.ID)
+			}
+			return refuses(to, m)
+		})
 		b.begin(nil, one, two)
 		b.sees(backup(), endpoint("wep_1"))
 		b.Happen(happening("usr_1"), time.Now(), "")
