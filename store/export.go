@@ -141,7 +141,7 @@ func (x *Export) stagesOf(spec ExportSpec) (stages []exportStage) {
 		case "client":
 			stages = append(stages, exportClients(spec))
 		case "user":
-			stages = append(stages, exportUsers(spec))
+			stages = append(stages, x.users(spec))
 		case "resource":
 			stages = append(stages, x.resources(spec))
 		case "event":
@@ -221,8 +221,8 @@ func (s clientSecret) export() snapshot.Value {
 	)
 }
 
-// exportUsers reads users by the form of their names in which they are compared.
-func exportUsers(spec ExportSpec) exportStage {
+// users reads users by the form of their names in which they are compared.
+func (x *Export) users(spec ExportSpec) exportStage {
 	rest := record.NewKey(record.TagUserName).All()
 	rest.Limit = exportPageMax
 	return func(r kv.Reader) (page []moving.Record, isEnd bool, err error) {
@@ -241,9 +241,17 @@ func exportUsers(spec ExportSpec) exportStage {
 			if err != nil {
 				return nil, false, err
 			}
-			if spec.takes(u.Account) {
-				page = append(page, u.export(spec.Secrets))
+			if !spec.takes(u.Account) {
+				continue
 			}
+			line := u.export(spec.Secrets)
+			if spec.Secrets {
+				err = x.s.exportFactor(r, u, line)
+			}
+			if err != nil {
+				return nil, false, err
+			}
+			page = append(page, line)
 		}
 		return page, len(ids) < rest.Limit, nil
 	}

@@ -245,6 +245,7 @@ type importedUser struct {
 	mustHash bool   // the text is made by prepare
 	stored   string // the text of the user who exists and may be replaced, as prepare compares it
 	isSame   bool   // it is of the password or the hash of the line
+	factor   importedFactor
 }
 
 func (im *Importer) readUser(r *moving.User, item *importItem) error {
@@ -269,6 +270,9 @@ func (im *Importer) readUser(r *moving.User, item *importItem) error {
 	if err := im.readPassword(r, u); err != nil {
 		return err
 	}
+	if u.factor, err = im.readFactor(r); err != nil {
+		return err
+	}
 	item.size.writes = importUserWrites
 	if u.mustHash {
 		item.prepare = func(ctx context.Context) error { return im.hash(ctx, u) }
@@ -285,9 +289,9 @@ func (im *Importer) readUser(r *moving.User, item *importItem) error {
 	return nil
 }
 
-// importUserWrites is what a user may write: the record, the name, the entry of the account, and
-// the counts of hashes.
-const importUserWrites = 5
+// importUserWrites is what a user may write: the record, the name, the entry of the account, the
+// counts of hashes, and the second factor.
+const importUserWrites = 6
 
 // readPassword checks the password or the hash of a line.
 func (im *Importer) readPassword(r *moving.User, u *importedUser) (err error) {
@@ -471,12 +475,17 @@ func (im *Importer) applyUser(tx kv.Txn, u *importedUser) (importOutcome, error)
 	if u.hasID {
 		o.seen = append(o.seen, seenAs("user_id", u.Subject(), nil))
 	}
-	return o, errors.Join(tx.Set(record.UserNameKey(u.Canonical), u.ID[:], time.Time{}), tx.Set(u.indexKey(), nil, time.Time{}), writeUser(tx, User{}, u.User))
+	made := u.User // a closure may run again
+	return o, errors.Join(tx.Set(record.UserNameKey(u.Canonical), u.ID[:], time.Time{}), tx.Set(u.indexKey(), nil, time.Time{}), im.writeImportedFactor(tx, &made, u.factor), writeUser(tx, User{}, made))
 }
 
 // foundUser compares a user with the one that exists, and replaces that if it may.
 func (im *Importer) foundUser(tx kv.Txn, u *importedUser, line description, found User) (importOutcome, error) {
-	o, err := im.exists(line, describeUser(found))
+	stored, err := im.describeStoredFactor(tx, found)
+	if err != nil {
+		return importOutcome{}, err
+	}
+	o, err := im.exists(line, append(describeUser(found), stored...))
 	if u.foreign.Wrapped && u.mustHash && !u.foreign.MayBe(found.password) {
 		o.differs = append(o.differs, "password_hash")
 	}
@@ -504,6 +513,9 @@ func (im *Importer) foundUser(tx kv.Txn, u *importedUser, line description, foun
 	}
 	next.Revision++
 	next.importedRevision = next.Revision
+	if err := im.writeImportedFactor(tx, &next, u.factor); err != nil {
+		return o, err
+	}
 	return importOutcome{updated: true, privileged: u.Operator, gains: gained(u.Operator && !found.Operator, found.Subject()), hash: u.hashKind, noPassword: next.password == ""}, writeUser(tx, found, next)
 }
 
@@ -513,7 +525,8 @@ func (u *importedUser) describe() description {
 	d[1].isOpen = !u.hasID
 	d[3].isOpen = u.password == "" || u.mustHash
 	d[6].isOpen = u.line.CreatedAt == nil
-	return d
+	given := factor{recovery: u.factor.recovery, passkeys: u.factor.passkeys}
+	return append(d, describeFactor(u.factor.app.Reveal(), given, u.factor.isZero())...)
 }
 
 func describeUser(u User) description {

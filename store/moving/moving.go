@@ -94,6 +94,10 @@ type (
 		Operator     bool    `json:"operator" does:"may use the desk"`
 		Disabled     bool    `json:"disabled" does:"cannot sign in"`
 		CreatedAt    *int64  `json:"created_at,omitempty" does:"in Unix seconds; now if missing" makes:"import"`
+
+		TOTPSecret     *Secret   `json:"totp_secret,omitempty" does:"of an authenticator app of 6 digits, 30 seconds and SHA-1, in base32" makes:"import"`
+		RecoverySHA256 []string  `json:"recovery_code_sha256,omitempty" does:"of up to 10 recovery codes, in hex" makes:"import"`
+		Passkeys       []Passkey `json:"passkeys,omitempty" does:"up to 10 WebAuthn credentials" makes:"import"`
 	}
 	// Resource is a resource as it is now.
 	Resource struct {

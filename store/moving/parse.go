@@ -213,7 +213,12 @@ func wantedType(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			return "a list of objects"
+		}
 		return "a list of strings"
+	case reflect.Struct:
+		return "an object"
 	case reflect.Int64:
 		return "a whole number"
 	}
