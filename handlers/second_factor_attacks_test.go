@@ -153,3 +153,19 @@ func TestRecoveryCodesOfOthers(t *testing.T) {
 		t.Error("a recovery code of before the new ones signs in")
 	}
 }
+
+// Promise (Guard §1): when a second factor becomes required, sessions without one are none from the next request on
+func TestRaisingTheSettingEndsSessions(t *testing.T) {
+	h := factorHouse(t, store.FactorOffered)
+	b := h.signedIn(t, h.user)
+	for _, policy := range []store.SecondFactor{store.FactorOperators, store.FactorAll, store.FactorOffered} {
+		h.open(h.Reopened(t, func(o *store.Options) { o.SecondFactor = policy }))
+		if got, want := b.isSignedIn(t), policy != store.FactorAll; got != want {
+			t.Errorf("under the setting %d the session lives: %v, want %v", policy, got, want)
+		}
+		refused := callback(t, b.get(t, h.authURL("prompt", "none")), http.StatusFound).Query().Get("error")
+		if want := map[bool]string{true: "login_required", false: "consent_required"}[policy == store.FactorAll]; refused != want {
+			t.Errorf("under the setting %d prompt=none gets %q, want %q", policy, refused, want)
+		}
+	}
+}

@@ -28,7 +28,7 @@ type mutant struct {
 
 // table lists all mutants.
 func table() []mutant {
-	return slices.Concat(secretMutants, throttleMutants, codeMutants, tokenMutants, pageMutants, eventMutants, webhookMutants, auditMutants, importMutants)
+	return slices.Concat(secretMutants, throttleMutants, factorMutants, codeMutants, tokenMutants, pageMutants, eventMutants, webhookMutants, auditMutants, importMutants)
 }
 
 // weaken finds the mutant's file below root and returns its path, and its text without
