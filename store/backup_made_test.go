@@ -36,6 +36,7 @@ func TestRecordBackup(t *testing.T) {
 		for _, made := range []store.BackupMade{
 			{Created: f.Now(), File: "-", Bytes: 1, Records: 2},
 			{Created: f.Now().Add(time.Hour), File: "/var/backups/näxt", Bytes: 1 << 40, Records: 7, Scheduled: true},
+			{Created: f.Now().Add(2 * time.Hour), File: "/var/backups/x.backup.age", Bytes: 3, Records: 9, Encrypted: true},
 		} {
 			must.Do(t, f.RecordBackup(ctx, made, store.By{RequestID: "req_b"}))
 			if last, err := f.Reopened(t).LastBackup(ctx); err != nil || last != made {
