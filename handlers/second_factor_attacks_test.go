@@ -169,3 +169,24 @@ func TestRaisingTheSettingEndsSessions(t *testing.T) {
 		}
 	}
 }
+
+// Promise (Guard §2, §3): before the right password nothing tells who has a second factor
+func TestAWrongPasswordIsAlikeWithAFactor(t *testing.T) {
+	h := factorHouse(t, store.FactorOffered)
+	h.withApp(t)
+	h.User(t, "nils", h.account)
+	refused := func(name string) (answer, string) {
+		b := h.browser(t)
+		a := b.submit(t, b.get(t, "/login"), "username", name, "password", "not the password")
+		text := strings.ReplaceAll(a.body, `value="`+name+`"`, "")
+		_, rest, _ := strings.Cut(text, `name="form_token" value="`)
+		before, _, _ := strings.Cut(text, `name="form_token" value="`)
+		_, rest, _ = strings.Cut(rest, `"`)
+		return a, before + rest
+	}
+	with, page := refused("mara")
+	without, other := refused("nils")
+	if with.StatusCode != without.StatusCode || page != other || len(with.Header["Set-Cookie"]) != len(without.Header["Set-Cookie"]) {
+		t.Errorf("a wrong password of a user with a factor: %d, without: %d, pages alike: %v", with.StatusCode, without.StatusCode, page == other)
+	}
+}
