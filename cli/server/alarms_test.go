@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -218,5 +219,39 @@ func TestWithoutAURLNothingRuns(t *testing.T) {
 	found := fmt.Sprint(must.Get(s.LoadAlarms(t.Context()))(t))
 	if found != "map[]" {
 		t.Errorf("the store has %s", found)
+	}
+}
+
+// TestAnAlarmCostsLittleMemory is not parallel, so that nothing else is measured.
+//
+// Promise (Guard §7, §8, §9): alarms to one URL take at most 64 KiB at rest; without a URL nothing runs
+func TestAnAlarmCostsLittleMemory(t *testing.T) {
+	must.SkipUnderRace(t)
+	r := onDisk(t)
+	r.config.alarms = alarmConfig{every: 50 * time.Millisecond, repeat: time.Hour, targets: []*alarms.Target{must.Get(alarms.Parse("generic+http://127.0.0.1:1/x"))(t)}}
+	inUse := func() int64 {
+		var m runtime.MemStats
+		for range 4 {
+			time.Sleep(500 * time.Millisecond)
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	before := inUse()
+	r.alarms = r.newAlarms()
+	r.hearHappenings()
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { r.runAlarms(ctx) })
+	defer func() {
+		r.closing.Store(true)
+		cancel()
+		work.Wait()
+	}()
+	more := inUse() - before
+	must.Figure(t, "alarm_bytes", more)
+	if more > 64<<10 {
+		t.Errorf("one URL takes %d bytes at rest", more)
 	}
 }
