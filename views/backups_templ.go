@@ -151,7 +151,7 @@ func Backups(p BackupsProps) templ.Component {
 			}
 			ctx = templ.InitializeContext(ctx)
 			for _, f := range p.Findings {
-				if f.Check == "backup" && f.State != stateOK && !p.InMemory {
+				if f.place().name == "backups" && f.State != stateOK && !p.InMemory {
 					templ_7745c5c3_Err = finding(f).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

@@ -46,7 +46,7 @@ const (
 // place names the page that the finding belongs to.
 func (f Finding) place() deskPlace {
 	switch f.Check {
-	case "backup":
+	case "backup", "backup-then":
 		return placeNamed("backups")
 	case CheckWebhooks:
 		return placeNamed("webhooks")

@@ -83,12 +83,15 @@ func ReadURL(flag, what, path string) (string, error) {
 		return "", datadir.NotAllowedOr(term.ExitConfig, path, err)
 	}
 	defer f.Close()
-	text, err := term.ReadText(f, urlSizeMax)
+	text, err := term.ReadText(f, urlSizeMax+1)
 	if errors.Is(err, term.ErrUTF16) {
 		return "", term.Fail(term.ExitConfig, "save it as UTF-8", "%s %s: %w", flag, path, err)
 	}
 	if err != nil {
 		return "", datadir.NotAllowedOr(term.ExitIO, path, err)
+	}
+	if len(text) > urlSizeMax {
+		return "", term.Fail(term.ExitConfig, "leave out what is not needed", "the file %s of %s has more than %d bytes", path, flag, urlSizeMax)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
