@@ -83,6 +83,10 @@ while [ ! -e $W/go ]; do sleep 0.02; done
 		doctor, _, _ = run(t, "doctor", "--data", s.dir)
 		return strings.Contains(doctor, "backup-then") && strings.Contains(doctor, "exit status 7")
 	})
+	if page := metricsOf(t, server); gauge(page, "tollhouse_backup_then_failures_total") != 1 || gauge(page, "tollhouse_backup_failures_total") != 0 {
+		t.Errorf("a run that failed is not counted as one: %s", page)
+	}
+	s.tollhouse(term.ExitOK, "backup", filepath.Join(s.root, "by-hand"), "--data", s.dir) // runs nothing
 	status, _ := s.tollhouse(term.ExitOK, "status", "--data", s.dir, "--json")
 	config, _ := s.tollhouse(term.ExitOK, "config", "serve", "--data", s.dir)
 	if code := server.end(); code != term.ExitOK {

@@ -206,6 +206,42 @@ func runs(pid int) bool {
 	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
+// Promise (Guard §11): the program runs after each backup that the schedule or the desk made and checked, never
+// after a failed one or one by the command
+func TestBackupThenIsOfferedGoodBackups(t *testing.T) {
+	t.Parallel()
+	x := newThen(t, "")
+	for _, encrypted := range []bool{false, true} {
+		s, _ := newEncrypted(t, x.dir, time.Hour, 9)
+		if !encrypted {
+			s.to = nil
+		}
+		s.then, x.waiting = x.backupThen, ""
+		must.Do(t, s.make(t.Context(), s.now()))
+		first := x.waiting
+		if !x.due(first) || !strings.HasPrefix(filepath.Base(first), s.prefix()) {
+			t.Fatalf("%q is not due", first)
+		}
+		note := datadir.ReadNote(first)
+		info := must.Get(os.Stat(first))(t)
+		if note.Encrypted != encrypted || note.Bytes != info.Size() || len(note.SHA256) != 64 || note.Instance != s.instance || note.Created.IsZero() {
+			t.Errorf("the note of %s is %+v", first, note)
+		}
+		s.space.Store(0)
+		if err := s.make(t.Context(), s.now()); err == nil || x.waiting != first {
+			t.Errorf("after a failed one: %v, %q waits", err, x.waiting)
+		}
+		s.space.Store(1 << 40)
+		if !s.Make() {
+			t.Fatal("the desk makes none")
+		}
+		s.rest(t.Context(), time.Minute)
+		if x.waiting == first || !x.due(x.waiting) || x.due(first) {
+			t.Errorf("after one of the desk %q waits, want another than %q, which is passed over", x.waiting, first)
+		}
+	}
+}
+
 // Promise (Guard §11): one run at a time; of files that wait the newest is run and the others are passed over
 func TestBackupThenOneAtATime(t *testing.T) {
 	t.Parallel()
