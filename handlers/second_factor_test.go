@@ -190,6 +190,10 @@ func TestSecondStep(t *testing.T) {
 		if text := words(t, other.follow(t, a)); !strings.Contains(text, "Your sign-in took too long. Enter your password again.") {
 			t.Errorf("a spent step leads to %q", text)
 		}
+		empty := h.browser(t)
+		if text := words(t, empty.follow(t, empty.do(t, page, "second-factor", "code", app.code()))); !strings.Contains(text, "Your sign-in took too long.") {
+			t.Errorf("a form without the cookie leads to %q", text)
+		}
 		late := h.browser(t)
 		page = late.password(t, h.authURL("state", "kept"))
 		h.Clock.Advance(10 * time.Minute)

@@ -61,7 +61,7 @@ const secondStepLasts = 10 * time.Minute
 
 // NewSecondStep returns the second step of a user whose password was right.
 func (s *Store) NewSecondStep(u User) SecondStep {
-	return SecondStep{ID: secret.Text(s.random), User: u.ID, Generation: u.Generation, AccountGeneration: u.accountNow.Generation,
+	return SecondStep{ID: secret.Text(nil), User: u.ID, Generation: u.Generation, AccountGeneration: u.accountNow.Generation,
 		Revision: u.factorRevision, Ends: s.Now().Add(secondStepLasts)}
 }
 

@@ -138,10 +138,10 @@ func (f secondFactor) begin(w http.ResponseWriter, r *http.Request, next loginSc
 	return a, nil
 }
 
-// startAgain sends the browser back to the sign-in. One that had begun is over.
+// startAgain sends the browser back to the sign-in. One that had begun took too long.
 func (f secondFactor) startAgain(w http.ResponseWriter, r *http.Request, next loginScreen) {
 	cookies := f.site.CookiesOf(r)
-	if _, err := r.Cookie(cookies.StepName); err != nil {
+	if _, err := r.Cookie(cookies.StepName); err != nil && r.Method != http.MethodPost {
 		f.site.RedirectHere(w, next.signInURL())
 		return
 	}
