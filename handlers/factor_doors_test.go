@@ -174,3 +174,87 @@ func TestAmr(t *testing.T) {
 		}
 	})
 }
+
+// Promise (Guard §1): a sign-in of before a second factor was required or set up is none from the next
+// request on: at each door the user has to sign in
+func TestSignInsWithoutTheFactorAreOver(t *testing.T) {
+	t.Parallel()
+	for name, require := range map[string]func(t *testing.T, h *house){
+		"all":       func(t *testing.T, h *house) { h.open(h.Reopened(t, requiring(store.FactorAll)), withDesk()) },
+		"operators": func(t *testing.T, h *house) { h.open(h.Reopened(t, requiring(store.FactorOperators)), withDesk()) },
+		"set_up":    func(t *testing.T, h *house) { h.SetUpApp(t, "mara") }, // in another browser
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, withDesk())
+			remembers, _ := h.Client(t, func(c *store.ClientSpec) { c.Consent = store.ConsentRemember })
+			must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+			u := must.Get(h.FindUser(t.Context(), "mara"))(t)
+			b := h.signedIn(t, u)
+			remembered := h.authURL("client_id", remembers.ID, "state", "s")
+			if a := b.get(t, accountPath); a.StatusCode != http.StatusOK {
+				t.Fatalf("%s = %d while no second factor is needed", accountPath, a.StatusCode)
+			}
+			b.submit(t, b.get(t, remembered), "decision", "allow")
+			if a := b.get(t, remembered); a.StatusCode != http.StatusSeeOther || !strings.HasPrefix(a.Header.Get("Location"), storetest.CallbackURI) {
+				t.Fatalf("consent is not remembered: %d to %q", a.StatusCode, a.Header.Get("Location"))
+			}
+			require(t, h)
+			if q := callback(t, b.get(t, h.authURL("client_id", remembers.ID, "prompt", "none")), http.StatusFound).Query(); q.Get("error") != "login_required" || q.Has("code") {
+				t.Errorf("prompt=none answers %v, want login_required", q)
+			}
+			for _, target := range []string{accountPath, "/desk", remembered, h.authURL("max_age", "100000")} {
+				a := b.get(t, target)
+				if to := a.Header.Get("Location"); a.StatusCode == http.StatusOK && strings.Contains(words(t, a), "Signed in as mara") || strings.HasPrefix(to, storetest.CallbackURI) {
+					t.Errorf("%s = %d to %q with a sign-in that lacks the second factor", target, a.StatusCode, to)
+				}
+			}
+			if a := b.get(t, "/"); strings.Contains(words(t, a), "Signed in as mara") {
+				t.Error("the start page says that the user is signed in")
+			}
+		})
+	}
+}
+
+// Promise (Guard §6): a new password, by the operator or with a code, and disabling and enabling leave
+// the second factor alone and sign nobody in
+func TestTheFactorStays(t *testing.T) {
+	h := parallelHouse(t)
+	b, _ := h.signedInWithApp(t, "mara")
+	for name, change := range map[string]func(t *testing.T){
+		"a_password_by_the_operator": func(t *testing.T) { must.Get(h.SetPassword(t.Context(), "mara", "another long phrase"))(t) },
+		"a_code_of_the_operator": func(t *testing.T) {
+			_, code, err := h.CreateUserCode(t.Context(), "mara", 0)
+			must.Do(t, err)
+			stranger := h.browser(t)
+			page := stranger.get(t, newPasswordPath)
+			a := stranger.submit(t, page, "username", "mara", "code", code.Reveal(), "new_password", "a third long phrase", "repeat_password", "a third long phrase")
+			if a.StatusCode != http.StatusSeeOther || stranger.cookie(sessionCookie) != "" {
+				t.Errorf("the code leads by %d to a sign-in: %q", a.StatusCode, stranger.cookie(sessionCookie))
+			}
+		},
+		"disabled_and_enabled": func(t *testing.T) {
+			must.Get(h.DisableUser(t.Context(), "mara"))(t)
+			must.Get(h.EnableUser(t.Context(), "mara"))(t)
+		},
+		"demoted_and_promoted": func(t *testing.T) {
+			must.Get(h.PromoteUser(t.Context(), "mara"))(t)
+			must.Get(h.DemoteUser(t.Context(), "mara"))(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := must.Get(h.FindUser(t.Context(), "mara"))(t)
+			change(t)
+			u := must.Get(h.FindUser(t.Context(), "mara"))(t)
+			if !u.HasApp() || u.FactorRevision() != before.FactorRevision() {
+				t.Error("the second factor changed")
+			}
+			if left := must.Get(h.RecoveryCodesLeft(t.Context(), u))(t); left[0] != 10 {
+				t.Errorf("%d recovery codes are left", left[0])
+			}
+		})
+	}
+	if a := b.get(t, accountPath); a.StatusCode == http.StatusOK {
+		t.Error("the sign-in outlives a new password of the operator's")
+	}
+}

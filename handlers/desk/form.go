@@ -112,17 +112,24 @@ func (v *posted) isFresh() bool {
 	return age >= 0 && age < v.s.config.Confirm
 }
 
-// confirm asks for the password, or checks it and gives the session a new id.
+// confirm asks for the password, and for the second factor of who has one; or checks them and gives
+// the session a new id.
 func (v *posted) confirm() (confirmed bool, err error) {
-	if !v.form.Has("password") {
-		v.askAgain(http.StatusForbidden, views.ConfirmProps{})
+	needsFactor := v.s.site.Store.NeedsFactor(v.session.User)
+	if !v.form.Has("password") || needsFactor && !slices.ContainsFunc(factorFields, v.form.Has) {
+		v.askAgain(http.StatusForbidden, views.ConfirmProps{NoFactor: v.form.Has("password")})
 		return false, nil
 	}
 	try := v.s.oauth.Confirmation(v.r, v.session)
 	try.AtDesk = true
 	user, err := v.s.oauth.AuthenticateUser(v.ctx, try, v.form.Value("password"))
 	var session *web.BrowserSession
-	if err == nil {
+	again := views.ConfirmProps{Wrong: true}
+	switch {
+	case err == nil && needsFactor:
+		again = views.ConfirmProps{WrongFactor: true}
+		session, err = v.s.oauth.ConfirmSecondFactor(v.w, v.r, v.session, v.factor())
+	case err == nil:
 		session, err = v.s.oauth.SignIn(v.w, v.r, user, oauth.ReasonAtDesk)
 	}
 	switch {
@@ -131,8 +138,10 @@ func (v *posted) confirm() (confirmed bool, err error) {
 		return true, nil
 	case errors.Is(err, record.ErrMismatch):
 		web.Note(v.ctx, slog.String("error", "password_refused"))
-		v.askAgain(http.StatusForbidden, views.ConfirmProps{Wrong: true})
+		v.askAgain(http.StatusForbidden, again)
 		return false, nil
+	case errors.Is(err, record.ErrDisabled): // the sign-in ended meanwhile
+		return false, errNoOperator
 	}
 	refused := web.AsOperatorProblem(err)
 	wait := refused.Header.Get("Retry-After")
@@ -145,17 +154,41 @@ func (v *posted) confirm() (confirmed bool, err error) {
 	return false, nil
 }
 
+// factorFields are the fields of a second factor.
+var factorFields = []string{"code", "recovery_code", "credential"}
+
+// factor is the second factor in the form. A recovery code may be in the field of a code, since who
+// has lost the phone confirms changes too.
+func (v *posted) factor() web.Params {
+	p := v.form
+	if code := p.Value("code"); code != "" {
+		if _, isRecovery := secret.ParseRecoveryCode(code); isRecovery {
+			p.Values = maps.Clone(p.Values)
+			p.Values["recovery_code"] = code
+			delete(p.Values, "code")
+		}
+	}
+	return p
+}
+
 // askAgain shows the page that asks for the password, or whether the operator is sure. It
 // repeats the form, so that nothing typed is lost.
 func (v *posted) askAgain(status int, p views.ConfirmProps) {
 	p.Route, p.Action, p.Password, p.Within = v.route, v.r.URL.EscapedPath(), !v.isFresh(), v.s.config.Confirm
 	p.Price, p.BackURL = v.cost.price, v.cost.back
+	if p.Factor = p.Password && v.s.site.Store.NeedsFactor(v.session.User); p.Factor {
+		ask, err := v.s.oauth.AskForPasskey(v.r, v.session)
+		if err != nil {
+			web.Note(v.ctx, slog.Any("passkey_err", err)) // a code does too
+		}
+		p.Passkey = ask
+	}
 	if p.Price != nil {
 		p.Fields = append(p.Fields, views.Detail{Label: views.SureField, Value: "true"})
 	}
 	p.Fields = append(p.Fields, views.Detail{Label: "form_token", Value: v.token()})
 	for _, name := range slices.Sorted(maps.Keys(v.form.Values)) {
-		if name == "password" || name == "form_token" || name == views.SureField && p.Price != nil {
+		if name == "password" || name == "form_token" || name == "setup" || slices.Contains(factorFields, name) || name == views.SureField && p.Price != nil {
 			continue
 		}
 		for _, value := range append([]string{v.form.Value(name)}, v.form.Further[name]...) {
