@@ -398,6 +398,17 @@ func TestPasskeysOfAnotherHost(t *testing.T) {
 	}
 }
 
+func TestPasskeysWithoutHTTPS(t *testing.T) {
+	t.Parallel()
+	h := houseOver(t, storetest.New(t))
+	h.signedIn(t, h.user).makesPasskey(t, deviceAt(t, h, "one"), "key")
+	h.open(h.Store, at(strings.Replace(h.issuer, "https:", "http:", 1)))
+	page := h.browser(t).password(t, "/login")
+	if text := words(t, page); strings.Contains(page.body, "data-webauthn=") || !strings.Contains(text, "Passkeys need https and a host name.") || strings.Contains(text, "only.") {
+		t.Errorf("the second step says %q", text)
+	}
+}
+
 // Promise (Guard §5): where browsers make no passkeys the page has no form and says why
 func TestPasskeysAreNotOffered(t *testing.T) {
 	for _, public := range []string{"http://pay.example", "https://192.0.2.7", "http://127.0.0.1:8080"} {

@@ -9,7 +9,6 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"tollhouse/static"
@@ -40,6 +39,7 @@ type SecondStepProps struct {
 	KeyLost      bool // its codes cannot be checked
 	Recovery     bool // the user has recovery codes
 	Passkey      PasskeyAsk
+	NoPasskeys   bool     // the user has some, and this address can have none
 	PasskeysAt   []string // the hosts of passkeys, if none works here
 	Refused      FactorRefusal
 	ByRecovery   bool   // the recovery code was
@@ -214,15 +214,15 @@ func SecondStep(p SecondStepProps) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if len(p.PasskeysAt) > 0 {
+			if p.passkeysHere() != "" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<p class=\"soft\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var6 string
-				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs("Your passkeys work at " + visible(strings.Join(p.PasskeysAt, ", ")) + " only.")
+				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(visible(p.passkeysHere()))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `second_step.templ`, Line: 107, Col: 100}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `second_step.templ`, Line: 107, Col: 46}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 				if templ_7745c5c3_Err != nil {

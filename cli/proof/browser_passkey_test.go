@@ -138,7 +138,7 @@ func (tb *tab) finds(elsewhere *server) {
 	tb.t.Helper()
 	tb.askedAgain(elsewhere)
 	text := tb.text()
-	if strings.Contains(text, "Use a passkey") || !strings.Contains(text, "Your passkeys work at localhost only.") || !strings.Contains(text, "Recovery code") {
+	if strings.Contains(text, "Use a passkey") || !strings.Contains(text, "Passkeys need https and a host name. Your passkeys work at localhost only.") || !strings.Contains(text, "Recovery code") {
 		tb.t.Errorf("at another host the second step is\n%s", text)
 	}
 }

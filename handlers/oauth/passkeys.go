@@ -54,19 +54,21 @@ func (f secondFactor) openPasskey(a *asked, sealed string) (passkeySetUp, bool) 
 	return s, age >= 0 && age <= passkey.Lasts
 }
 
-// askForPasskey returns what the second step asks the browser for. Without a passkey of this address
-// it returns the hosts of the others.
-func (f secondFactor) askForPasskey(r *http.Request, a *asked) (ask views.PasskeyAsk, elsewhere []string) {
-	at := passkey.AddressOf(f.site, r)
-	if !at.Offers() || len(at.Here(a.factor.Passkeys)) == 0 {
-		for _, p := range a.factor.Passkeys {
+// askForPasskey returns what the second step asks the browser for. If none of the user's passkeys works
+// here, it says whether the address is the reason, and returns the hosts of the others.
+func (f secondFactor) askForPasskey(r *http.Request, a *asked) (ask views.PasskeyAsk, none bool, elsewhere []string) {
+	at, own := passkey.AddressOf(f.site, r), a.factor.Passkeys
+	if at.Offers() && len(at.Here(own)) > 0 {
+		options, state := at.BeginUse(own)
+		return views.PasskeyAsk{Options: options, SetUp: f.sealPasskey(a, "", state)}, false, nil
+	}
+	for _, p := range own {
+		if p.RPID != at.RPID {
 			elsewhere = append(elsewhere, p.RPID)
 		}
-		slices.Sort(elsewhere)
-		return ask, slices.Compact(elsewhere)
 	}
-	options, state := at.BeginUse(a.factor.Passkeys)
-	return views.PasskeyAsk{Options: options, SetUp: f.sealPasskey(a, "", state)}, nil
+	slices.Sort(elsewhere)
+	return ask, len(own) > 0 && !at.Offers(), slices.Compact(elsewhere)
 }
 
 // usedPasskey checks what the browser sent for the second step. What is wrong proves nothing.

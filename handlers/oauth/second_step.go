@@ -162,7 +162,7 @@ func (f secondFactor) showStep(w http.ResponseWriter, r *http.Request, a *asked,
 	if screen.next.request != nil {
 		props.ClientName, props.Query = screen.next.request.client.Name, screen.next.request.kept()
 	}
-	props.Passkey, props.PasskeysAt = f.askForPasskey(r, a)
+	props.Passkey, props.NoPasskeys, props.PasskeysAt = f.askForPasskey(r, a)
 	web.PageHeaders(w, web.ToClients)
 	web.AllowPasskeys(w)
 	f.site.Render(w, r, max(screen.status, http.StatusOK), views.SecondStep(props))
@@ -270,7 +270,7 @@ func (s *Server) AskForPasskey(r *http.Request, session *web.BrowserSession) (vi
 	if err != nil {
 		return views.PasskeyAsk{}, err
 	}
-	ask, _ := f.askForPasskey(r, a)
+	ask, _, _ := f.askForPasskey(r, a)
 	return ask, nil
 }
 
