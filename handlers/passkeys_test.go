@@ -371,7 +371,7 @@ func TestPasskeysOfAnotherHost(t *testing.T) {
 	f := storetest.New(t)
 	h := houseOver(t, f)
 	d := deviceAt(t, h, "one")
-	h.signedIn(t, h.user).makesPasskey(t, d, "key")
+	codes := allMarked(t, h.signedIn(t, h.user).makesPasskey(t, d, "key"), "data-recovery-code")
 	issuer := h.issuer
 	h.open(h.Store, at("https://new.example"))
 	b := h.browser(t)
@@ -396,6 +396,15 @@ func TestPasskeysOfAnotherHost(t *testing.T) {
 	if ids := passkeysOn(t, page); len(ids) != 1 || !strings.Contains(words(t, page), "works at "+d.RPID+" only") {
 		t.Errorf("the page lists %q: %s", ids, words(t, page))
 	}
+	t.Run("the_way_back_is_a_recovery_code", func(t *testing.T) {
+		b := h.browser(t)
+		wantSignedIn(t, b, b.do(t, b.password(t, "/login"), "recovery", "recovery_code", codes[0]), true)
+		fresh := deviceAt(t, h, "fresh")
+		b.makesPasskey(t, fresh, "new key")
+		b.do(t, b.get(t, factorPage), "remove-passkey", "current_password", storetest.Password, "passkey", passkeysOn(t, b.get(t, factorPage))[0])
+		b = h.browser(t)
+		wantSignedIn(t, b, b.usesPasskey(t, b.password(t, "/login"), fresh), true)
+	})
 }
 
 func TestPasskeysWithoutHTTPS(t *testing.T) {

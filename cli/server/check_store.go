@@ -69,6 +69,7 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 	u.alarms()
 	u.imported(ctx)
 	u.clients(ctx)
+	u.factors(ctx)
 	if deep {
 		u.deep(ctx)
 	}
