@@ -294,8 +294,8 @@ func (p *place) follow(b docBlock) string {
 			writeFile(p.t, p.at("/etc/nginx.conf"), b.text)
 		}
 		return ""
-	case "ini", "apache", "caddy", "yaml":
-		return "" // another way
+	case "ini", "apache", "caddy", "yaml", "json":
+		return "" // another way, or what is sent
 	case "":
 		out := ""
 		for line := range strings.Lines(b.text) {
@@ -322,6 +322,9 @@ func (p *place) line(line string) string {
 	case "scp":
 		rest = strings.Replace(rest, "vault.example:", p.fetched.src, 1)
 		return p.paste("cp " + rest)
+	}
+	if strings.Contains(verb, "://") {
+		return "" // how a URL is spelled
 	}
 	if strings.Contains(line, "leaked.txt") {
 		p.paste(`sed 's/.*"access_token":"\([^"]*\)".*/\1/' token.json > leaked.txt`)
