@@ -552,6 +552,17 @@ func TestDeskBackups(t *testing.T) {
 		f.files[0].Checked = h.Clock.Now().Add(-2 * time.Hour)
 		wants("Unchanged since it was written 2 h ago")
 	})
+	t.Run("a_program_that_failed_after_one_is_shown_with_them", func(t *testing.T) {
+		failed := admin.Finding{Check: "backup-then", State: admin.StateWarning, Detail: "the program failed", Next: "run it by hand"}
+		_, b := house(t, &fakeBackups{state: desk.BackupState{Every: time.Hour}}, func(c *handlers.Config) {
+			c.Doctor = func(_ context.Context, _ bool, report func(admin.Finding)) { report(failed) }
+		})
+		for _, page := range []string{"/desk", "/desk/backups", "/desk/health"} {
+			if text := b.get(t, page).body; !strings.Contains(text, `data-check="backup-then" data-state="warning"`) {
+				t.Errorf("%s lacks the finding", page)
+			}
+		}
+	})
 	t.Run("a_directory_that_vanished_is_a_finding", func(t *testing.T) {
 		f := &fakeBackups{files: []desk.BackupFile{{Name: name}}, state: desk.BackupState{Every: time.Hour}}
 		missing := admin.Finding{Check: "backup", State: admin.StateProblem, Detail: "the backup directory /srv/b does not exist", Next: "mount its disk"}

@@ -207,9 +207,13 @@ func TestOneOfTwoServersSendsAlarms(t *testing.T) {
 	}
 	operator("olga")
 	r.await(r.allArrived, "privileges happened", alarmWait)
+	s.run("account", "create", "acct_a")
+	s.run("webhook", "create", "--url", "https://hooks.example/", "--account", "acct_a")
+	s.run("account", "disable", "acct_a", "--yes")
+	r.await(r.allArrived, "webhooks begun", alarmWait)
 	time.Sleep(3 * time.Second)
 	r.mu.Lock()
-	if len(r.tried) != 2 {
+	if len(r.tried) != 3 {
 		t.Errorf("two servers told %v", r.tried)
 	}
 	r.mu.Unlock()
