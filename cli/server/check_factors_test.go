@@ -1,10 +1,12 @@
 package server
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
 	"tollhouse/handlers/admin"
+	"tollhouse/handlers/desk"
 	"tollhouse/store"
 	"tollhouse/store/secret"
 	"tollhouse/store/storetest"
@@ -48,5 +50,55 @@ func TestDoctorCountsFactors(t *testing.T) {
 	must.Get(s.SetApp(t.Context(), c, secret.NewAppSecret(nil), 1))(t)
 	if f := found(); f.Detail != "2 users have only passkeys of another host than localhost" {
 		t.Errorf("finding = %+v, want two users", f)
+	}
+}
+
+// Promise (Guard §6): doctor warns of operators without a second factor if the desk answers beyond
+// loopback
+func TestDoctorCountsOperatorsWithoutAFactor(t *testing.T) {
+	t.Parallel()
+	r := inMemory(t)
+	s := r.data().Store
+	for _, name := range []string{"olga", "nils", "ines"} {
+		_, _, err := s.CreateUser(t.Context(), store.UserSpec{Username: name, Account: "acct_one", Password: storetest.Password, Operator: name != "ines"})
+		must.Do(t, err)
+	}
+	found := func() (details string) {
+		checkup{data: r.data(), server: r, report: func(f admin.Finding) {
+			if f.Check != "second-factor" || f.State != admin.StateWarning || f.Next == "" {
+				t.Errorf("finding = %+v, want a warning with a next step", f)
+			}
+			details += f.Detail
+		}}.operatorFactors(t.Context())
+		return details
+	}
+	const two, one = "the desk answers beyond this machine, and 2 operators have no second factor", "the desk answers beyond this machine, and 1 operator has no second factor"
+	local, public := []string{"127.0.0.1:8080"}, must.Get(url.Parse("https://pay.example"))(t)
+	for _, c := range []struct {
+		name   string
+		listen []string
+		public *url.URL
+		desk   *desk.Config
+		want   string
+	}{
+		{"on_loopback", local, nil, &desk.Config{}, ""},
+		{"on_all_addresses", append(local, "0.0.0.0:8080"), nil, &desk.Config{}, two},
+		{"behind_a_proxy", local, public, &desk.Config{}, two},
+		{"without_the_desk", local, public, nil, ""},
+	} {
+		r.config.listen, r.config.publicURL, r.config.desk = c.listen, c.public, c.desk
+		if got := found(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	r.config.desk = &desk.Config{}
+	u := must.Get(s.FindUser(t.Context(), "nils"))(t)
+	must.Get(s.SetApp(t.Context(), store.FactorChange{Step: s.NewSecondStep(u), User: u}, secret.NewAppSecret(nil), 1))(t)
+	if got := found(); got != one {
+		t.Errorf("after one was set up: %q, want %q", got, one)
+	}
+	must.Get(s.DisableUser(t.Context(), "olga"))(t)
+	if got := found(); got != "" {
+		t.Errorf("of a disabled operator: %q, want none", got)
 	}
 }

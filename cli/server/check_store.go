@@ -70,6 +70,7 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 	u.imported(ctx)
 	u.clients(ctx)
 	u.factors(ctx)
+	u.operatorFactors(ctx)
 	if deep {
 		u.deep(ctx)
 	}
