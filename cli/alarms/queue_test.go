@@ -233,7 +233,7 @@ func TestTheQueueSurvivesAKill(t *testing.T) {
 		b.want("it lasts", "")
 		b.begin(nil, one, two)
 		b.sees()
-		told = b.want("it ended while no server ran", "ended ended ended ended")
+		b.want("it ended while no server ran", "ended ended ended ended")
 		b.begin(nil, one, two)
 		b.sees()
 		b.want("all is told", "")

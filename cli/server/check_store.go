@@ -116,7 +116,8 @@ func (u checkup) disk() admin.Finding {
 	}
 	text := fmt.Sprintf("%s free, the store uses %s", term.ShowBytes(space.Free), term.ShowBytes(space.Used))
 	const next = "free some space, or keep events for a shorter time with --retain"
-	for _, f := range u.diskRows(space.Free, space.FreeMin) {
+	if found := u.diskRows(space.Free, space.FreeMin); len(found) > 0 {
+		f := found[0]
 		text += ": below " + term.ShowBytes(space.FreeMin) + ", changes "
 		if f.row == diskFull {
 			return f.finding(next, "%sare refused", text)
@@ -232,9 +233,8 @@ func (u checkup) alarms() {
 	if u.server == nil || u.server.alarms == nil {
 		return
 	}
-	found, _ := u.lastingAlarms()
-	for _, l := range found {
-		u.report(l.finding("tollhouse alarm test", "%s", strings.TrimSuffix(l.text, ".")))
+	if found, _ := u.lastingAlarms(); len(found) > 0 {
+		u.report(found[0].finding("tollhouse alarm test", "%s", strings.TrimSuffix(found[0].text, ".")))
 		return
 	}
 	u.report(allRight(alarmsFailing.check, "%s", term.Count(int64(u.server.alarms.Waiting()), "message waits", "messages wait")))
@@ -268,8 +268,8 @@ func (u checkup) proxies() admin.Finding {
 func certificateFinding(s admin.CertificateStatus, now time.Time) admin.Finding {
 	const check, next = "tls", "see TollhouseCertificateExpiring in docs/operations.md"
 	text := describeCertificate(s, now)
-	for _, f := range certificateRows(s, now) {
-		return f.finding(next, "%s", text)
+	if found := certificateRows(s, now); len(found) > 0 {
+		return found[0].finding(next, "%s", text)
 	}
 	if s.Expires == 0 {
 		return problemOf(check, next, "%s", text)
