@@ -3,6 +3,7 @@ package proof
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -91,10 +92,15 @@ func (tb *tab) makePasskey(s *server, name string, looks *testing.T) {
 
 func (tb *tab) beginPasskey(name string) {
 	tb.t.Helper()
+	tb.beginPasskeyWith(name, maudPassword)
+}
+
+func (tb *tab) beginPasskeyWith(name, password string) {
+	tb.t.Helper()
 	tb.click("details:has(form[data-do=begin-passkey]) summary")
 	tb.see("form[data-do=begin-passkey] input[name=name]")
 	tb.do(chromedp.SendKeys(chromedp.CSS("form[data-do=begin-passkey] input[name=name]"), name),
-		chromedp.SendKeys(chromedp.CSS("form[data-do=begin-passkey] input[name=current_password]"), maudPassword))
+		chromedp.SendKeys(chromedp.CSS("form[data-do=begin-passkey] input[name=current_password]"), password))
 	tb.click("form[data-do=begin-passkey] button")
 	tb.see("form[data-do=confirm-passkey]")
 }
@@ -166,4 +172,29 @@ func (tb *tab) removePasskey(s *server) {
 	if text := tb.text(); !strings.Contains(text, "You sign in with your password alone.") {
 		tb.t.Errorf("after the removal the page is\n%s", text)
 	}
+}
+
+// Promise (Guard §5): in Chromium an operator confirms a change at the desk with a passkey
+func TestBrowserDeskPasskey(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	needTool(t, "chromium", "chromium-browser")
+	s := startDev(t)
+	s.base = strings.Replace(s.base, "127.0.0.1", "localhost", 1)
+	tb := newTab(t)
+	tb.authenticator(false)
+	tb.open(s.base + secondFactorPage)
+	tb.signIn(s.ready.Username, s.ready.Password)
+	tb.beginPasskeyWith("blue key", s.ready.Password)
+	tb.click("form[data-do=confirm-passkey] button")
+	tb.see("[data-recovery-code]")
+	s.advance(t, 20*time.Minute)
+	tb.open(s.base + "/desk/new-client")
+	tb.do(chromedp.SendKeys(chromedp.CSS("[name=name]"), "Aster Reports"), chromedp.SendKeys(chromedp.CSS("[name=redirect_uris]"), larkspurURI))
+	tb.click("form[data-do=create-client] button")
+	tb.excuse("status of 403") // the page that asks again
+	tb.see("form[data-do=confirm] [data-webauthn=get]")
+	tb.do(chromedp.SendKeys(chromedp.CSS("#password"), s.ready.Password))
+	tb.click("form[data-do=confirm] [data-webauthn=get]")
+	tb.see("[data-secret]")
 }
