@@ -55,6 +55,12 @@ func TestDeskConfirmsWithTheSecondFactor(t *testing.T) {
 		t.Errorf("the client is %q, and the session has a new id: %t", c.Name, b.cookie(sessionCookie) != before)
 	}
 	wantStatus(t, b.sent(t, page, "update-client", "name", "Renamed"), http.StatusSeeOther)
+	kept := h.log.String() + h.admin(t, "GET", "/api/platform/audit?limit=1000", "").body + h.admin(t, "GET", "/api/platform/users", "").body + b.get(t, "/desk/users/"+h.UserID(t, "olga")).body
+	for _, canary := range []string{phone.secret, `"` + code + `"`, "=" + code, storetest.Password} {
+		if strings.Contains(kept, canary) {
+			t.Errorf("the log, the audit record or a page has %s", canary)
+		}
+	}
 
 	t.Run("the_code_is_spent", func(t *testing.T) {
 		h.Clock.Advance(time.Hour / 2)
