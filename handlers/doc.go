@@ -4,6 +4,7 @@
 //
 //	throttle  guesses, counted by user, client and source
 //	web       what every request passes: router, errors, queries, bodies, pages, cookies
+//	passkey   WebAuthn: options for the browser, and whether its answer is right
 //	oauth     tokens; sign-in, consent, account and new password
 //	api       events, resources, webhook endpoints, and their description
 //	admin     what the command line calls
