@@ -111,7 +111,7 @@ func TestDeskNeedsTheSecondFactor(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, withDesk())
 			b := h.signedIn(t, h.operator(t, "olga")) // before the setting was raised
-			h.open(h.Reopened(t, requiring(c.policy)), withDesk())
+			h.raise(t, c.policy, withDesk())
 			if a := b.get(t, "/desk"); (a.StatusCode == http.StatusOK) != c.opens {
 				t.Errorf("the desk answers %d", a.StatusCode)
 			}

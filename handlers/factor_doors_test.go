@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tollhouse/handlers"
 	"tollhouse/store"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
@@ -17,6 +18,13 @@ import (
 // requiring makes a second factor required.
 func requiring(who store.SecondFactor) func(*store.Options) {
 	return func(o *store.Options) { o.SecondFactor = who }
+}
+
+// raise restarts the server with another setting. All servers have the same, so another one ends.
+func (h *house) raise(t testing.TB, who store.SecondFactor, change ...func(*handlers.Config)) {
+	t.Helper()
+	h.Other = nil
+	h.open(h.Reopened(t, requiring(who)), change...)
 }
 
 const factorNeeded = "The user needs a second factor; use the authorization code grant."
@@ -180,8 +188,8 @@ func TestAmr(t *testing.T) {
 func TestSignInsWithoutTheFactorAreOver(t *testing.T) {
 	t.Parallel()
 	for name, require := range map[string]func(t *testing.T, h *house){
-		"all":       func(t *testing.T, h *house) { h.open(h.Reopened(t, requiring(store.FactorAll)), withDesk()) },
-		"operators": func(t *testing.T, h *house) { h.open(h.Reopened(t, requiring(store.FactorOperators)), withDesk()) },
+		"all":       func(t *testing.T, h *house) { h.raise(t, store.FactorAll, withDesk()) },
+		"operators": func(t *testing.T, h *house) { h.raise(t, store.FactorOperators, withDesk()) },
 		"set_up":    func(t *testing.T, h *house) { h.SetUpApp(t, "mara") }, // in another browser
 	} {
 		t.Run(name, func(t *testing.T) {

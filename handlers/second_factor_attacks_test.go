@@ -159,7 +159,7 @@ func TestRaisingTheSettingEndsSessions(t *testing.T) {
 	h := factorHouse(t, store.FactorOffered)
 	b := h.signedIn(t, h.user)
 	for _, policy := range []store.SecondFactor{store.FactorOperators, store.FactorAll, store.FactorOffered} {
-		h.open(h.Reopened(t, func(o *store.Options) { o.SecondFactor = policy }))
+		h.raise(t, policy)
 		if got, want := b.isSignedIn(t), policy != store.FactorAll; got != want {
 			t.Errorf("under the setting %d the session lives: %v, want %v", policy, got, want)
 		}

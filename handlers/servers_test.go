@@ -32,3 +32,11 @@ func InTurns(f *storetest.Fixture, first, second http.Handler) http.Handler {
 func TestPlatformOnEngines(t *testing.T) {
 	storetest.Again(t, `Platform §[1-8]`, "badger", "servers")
 }
+
+// TestSecondFactorOnEngines: the same of the second factor.
+//
+// Promise (Guard §6): each promise of the second factor is kept on Badger, and by two servers on one
+// PostgreSQL that get the requests in turns
+func TestSecondFactorOnEngines(t *testing.T) {
+	storetest.Again(t, `Guard §[1-6]`, "badger", "servers")
+}
