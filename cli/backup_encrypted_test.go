@@ -19,13 +19,11 @@ import (
 
 // sealing is a data directory, with keys for its backups.
 type sealing struct {
-	root, dir              string
-	public, secret         string
-	key, otherKey, file    string
-	plain                  string // a plain backup
-	before                 map[string]must.File
-	t                      *testing.T
-	secretText, secretTail string
+	root, dir           string
+	public, secret      string
+	key, otherKey, file string
+	plain               string // a plain backup
+	t                   *testing.T
 }
 
 func newSealing(t *testing.T) *sealing {

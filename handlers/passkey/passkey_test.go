@@ -156,11 +156,10 @@ func TestPasskeyOptions(t *testing.T) {
 
 // attack is a wrong answer. The library finds it wrong too, unless a rule of ours is at work.
 type attack struct {
-	bend      func(*passkeytest.Answer)
-	ourOwn    bool                     // the library would take it
-	to        func(sent string) string // what is sent in place of it
-	ceremony  func(s passkey.State) passkey.State
-	ownedElse bool // the passkey is another user's
+	bend     func(*passkeytest.Answer)
+	ourOwn   bool                     // the library would take it
+	to       func(sent string) string // what is sent in place of it
+	ceremony func(s passkey.State) passkey.State
 }
 
 func (k attack) sent(t *testing.T, a *passkeytest.Answer, d *passkeytest.Device) string {
