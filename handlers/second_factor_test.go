@@ -217,10 +217,15 @@ func TestSecondStep(t *testing.T) {
 	})
 	t.Run("start_over_ends_it", func(t *testing.T) {
 		b := h.browser(t)
-		a := b.do(t, b.password(t, "/login?to=account"), "start-over")
+		page := b.password(t, "/login?to=account")
+		step := b.cookie(stepCookie)
+		a := b.do(t, page, "start-over")
 		if to := a.Header.Get("Location"); to != "/login?to=account" || b.cookie(stepCookie) != "" {
 			t.Errorf("start-over leads to %q", to)
 		}
+		thief := h.browser(t)
+		thief.setCookie(stepCookie, step)
+		wantSignedIn(t, thief, thief.do(t, page, "second-factor", "code", app.code()), false)
 	})
 	t.Run("a_device_cookie_opens_no_door", func(t *testing.T) {
 		b := h.browser(t)
@@ -356,6 +361,40 @@ func TestGuessesAtCodes(t *testing.T) {
 		b := h.browser(t)
 		wantSignedIn(t, b, b.do(t, b.password(t, "/login"), "second-factor", "code", app.code()), true)
 	})
+}
+
+// Promise (Guard §4): a browser that was known by the password alone has no count of its own
+func TestGuessesInBrowsersThatNeverProvedTheFactor(t *testing.T) {
+	h := factorHouse(t, store.FactorOffered)
+	owner := h.signedIn(t, h.user)
+	var devices []string
+	for range 3 { // whoever has the password can have as many as they like
+		b := h.browser(t)
+		b.submit(t, b.get(t, "/login"), rightPassword...)
+		devices = append(devices, b.cookie(deviceCookie))
+	}
+	page := owner.do(t, owner.get(t, factorPage), "begin-totp", "current_password", storetest.Password)
+	app := newApp(t, h, page)
+	action, fields := deskForm(t, page, "confirm-totp")
+	fields.Del("end_all") // which would end what these are good for
+	owner.post(t, action, with(fields, "code", app.code()))
+	judged := 0
+	for _, device := range devices {
+		b := h.browser(t)
+		b.setCookie(deviceCookie, device)
+		for range 4 {
+			if a := b.do(t, b.password(t, "/login"), "second-factor", "code", app.wrong()); a.StatusCode == http.StatusOK {
+				judged++
+			}
+		}
+	}
+	if device := devices[0]; device == "" || judged != 5 {
+		t.Errorf("%d wrong codes of %d browsers were judged (a device cookie of %d bytes), want 5 in all", judged, len(devices), len(device))
+	}
+	b := h.browser(t)
+	b.setCookie(deviceCookie, owner.cookie(deviceCookie))
+	h.Clock.Advance(30 * time.Second)
+	wantSignedIn(t, b, b.do(t, b.password(t, "/login"), "second-factor", "code", app.code()), true)
 }
 
 // Promise (Guard §2, §3): a factor is set up with the password, shown once, and ends other sign-ins

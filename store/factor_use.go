@@ -212,12 +212,21 @@ func (step SecondStep) key() record.Key {
 	return record.DecidedKey(secret.HashOf("second step\x00" + step.ID))
 }
 
-// spendStep stores that a step was answered, until it expires; it is kept as a screen that was allowed.
+// spendStep stores that a step was answered or given up, until it expires; it is kept as a screen that was allowed.
 func spendStep(tx kv.Txn, step SecondStep) error {
 	if step.ID == "" {
 		return nil
 	}
 	return tx.Set(step.key(), encodeDecided(decided{at: step.Ends.Add(-secondStepLasts), ends: step.Ends, answer: answerAllow}), step.Ends)
+}
+
+// EndSecondStep ends a second step that nobody is going to answer.
+func (s *Store) EndSecondStep(ctx context.Context, step SecondStep) error {
+	err := s.db.Update(ctx, func(tx kv.Txn) error { return spendStep(tx, step) })
+	if err != nil {
+		return fmt.Errorf("end second step: %w", err)
+	}
+	return nil
 }
 
 // endSessions ends sessions that a new one replaces.

@@ -279,7 +279,7 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	cookies := s.site.CookiesOf(r)
 	cookies.Set(w, cookies.SessionName, token.Reveal())
-	setDevice(s.site, w, r, user, device(s.site, r, try.Name))
+	setDevice(s.site, w, r, user, device(s.site, r, try.Name), session.Amr.HasFactor())
 	if screen.password.EndAll {
 		s.site.DoneAt(w, r, views.DoneEnded, accountPath)
 		return nil

@@ -257,7 +257,7 @@ func (s *Server) SignIn(w http.ResponseWriter, r *http.Request, user store.User,
 	web.Note(r.Context(), slog.String("user_id", user.Subject()))
 	cookies := s.site.CookiesOf(r)
 	cookies.Set(w, cookies.SessionName, token.Reveal())
-	setDevice(s.site, w, r, user, device(s.site, r, user.Username))
+	setDevice(s.site, w, r, user, device(s.site, r, user.Username), session.Amr.HasFactor())
 	return &web.BrowserSession{Session: session, Token: token}, nil
 }
 

@@ -35,9 +35,14 @@ func (s *Server) attempt(r *http.Request, name string) attempt {
 func (s *Server) Confirmation(r *http.Request, session *web.BrowserSession) attempt {
 	a := s.attempt(r, session.User.Username)
 	if a.Device == "" {
-		a.Device = "session " + s.site.Key.MAC("throttle", session.Token.Reveal())
+		a.Device = s.sessionDevice(session)
 	}
 	return a
+}
+
+// sessionDevice names the browser of a sign-in that has no device cookie.
+func (s *Server) sessionDevice(session *web.BrowserSession) string {
+	return "session " + s.site.Key.MAC("throttle", session.Token.Reveal())
 }
 
 // AuthenticateUser checks a password for the sign-in form and the password grant,

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -282,10 +283,10 @@ func (f secondFactor) askedOf(r *http.Request, session *web.BrowserSession) (*as
 
 // use says who answers, from which browser.
 func (f secondFactor) use(r *http.Request, a *asked) store.FactorUse {
-	use := store.FactorUse{Step: a.step, Device: device(f.site, r, a.user.Username), Uncounted: f.server.throttle.Off, By: web.By(r.Context())}
+	use := store.FactorUse{Step: a.step, Device: factorDevice(f.site, r, a.user.Username), Uncounted: f.server.throttle.Off, By: web.By(r.Context())}
 	use.By.Browser = web.BrowserName(r.UserAgent())
 	if a.session != nil {
-		use.Session, use.Device = a.session.Token, f.server.Confirmation(r, a.session).Device
+		use.Session, use.Device = a.session.Token, cmp.Or(use.Device, f.server.sessionDevice(a.session))
 	} else {
 		use.Old, _ = f.site.SessionToken(r)
 	}
@@ -297,7 +298,7 @@ func (f secondFactor) signedIn(w http.ResponseWriter, r *http.Request, user stor
 	cookies := f.site.CookiesOf(r)
 	cookies.Set(w, cookies.SessionName, token.Reveal())
 	cookies.Clear(w, cookies.StepName)
-	setDevice(f.site, w, r, user, device(f.site, r, user.Username))
+	setDevice(f.site, w, r, user, device(f.site, r, user.Username), user.HasFactor()) // which was proved there
 }
 
 // factorRefused counts and records a refused second factor, and returns the refusal.
@@ -336,6 +337,9 @@ func (f secondFactor) goOn(w http.ResponseWriter, r *http.Request, user store.Us
 func (f secondFactor) startOver(w http.ResponseWriter, r *http.Request) error {
 	a, _, next, err := f.readStep(w, r)
 	if err != nil || a == nil {
+		return err
+	}
+	if err := f.site.Store.EndSecondStep(r.Context(), a.step); err != nil {
 		return err
 	}
 	cookies := f.site.CookiesOf(r)
