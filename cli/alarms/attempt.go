@@ -130,7 +130,7 @@ func (a *attempt) do(s step) error {
 		a.retryAfter = retryAfter(answer.Header.Get("Retry-After"), time.Now())
 		return statusError{answer.StatusCode}
 	}
-	body := readAnswer(a.ctx, answer.Body)
+	body := readAnswer(answer.Body)
 	if s.then != nil {
 		return s.then(body)
 	}
@@ -139,7 +139,7 @@ func (a *attempt) do(s step) error {
 
 // readAnswer reads the beginning of an answer. The status has already decided, so an answer that
 // is cut off or too slow is no failure.
-func readAnswer(ctx context.Context, body io.ReadCloser) []byte {
+func readAnswer(body io.ReadCloser) []byte {
 	slow := time.AfterFunc(answerWait, func() { _ = body.Close() })
 	defer slow.Stop()
 	text, _ := io.ReadAll(io.LimitReader(body, answerMax))

@@ -100,8 +100,7 @@ func Parse(text string) (*Target, error) {
 		}
 		return nil, errors.New("its scheme is unknown: begin with one of " + strings.Join(Schemes(), ", "))
 	}
-	// In a matrix URL a # begins a room, and a chat of telegram may have an @.
-	u, err := url.Parse(name + "://" + strings.ReplaceAll(rest, "#", "%23"))
+	u, err := url.Parse(name + "://" + withoutFragment(rest))
 	if err != nil {
 		return nil, errNotURL
 	}
@@ -117,8 +116,17 @@ func Parse(text string) (*Target, error) {
 	if err := s.parse(t, u); err != nil {
 		return nil, err
 	}
+	switch plain, err := url.PathUnescape(text); {
+	case err != nil: // in the query, of which such a member is left out
+		return nil, errNotURL
+	case strings.ContainsFunc(plain, unicode.IsControl): // no header has one
+		return nil, errLineBreak
+	}
 	return t, nil
 }
+
+// withoutFragment keeps a # as it is: in a matrix URL it begins a room.
+func withoutFragment(text string) string { return strings.ReplaceAll(text, "#", "%23") }
 
 // lowered has the names in lower case.
 func lowered(query url.Values) url.Values {
@@ -138,7 +146,7 @@ func IsSecret(text string) bool {
 	if schemes[strings.ToLower(name)].secret {
 		return true
 	}
-	u, err := url.Parse(text)
+	u, err := url.Parse(withoutFragment(text))
 	if err != nil {
 		return true
 	}
