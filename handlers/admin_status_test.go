@@ -27,9 +27,9 @@ func TestOperatorsAnswersAreRoutes(t *testing.T) {
 		Status: func(context.Context) admin.ServerStatus {
 			return admin.ServerStatus{Status: admin.StateReady, PID: 7}
 		},
-		Doctor: func(_ context.Context, deep bool, report func(admin.Finding)) {
+		Doctor: func(_ context.Context, depth admin.Depth, report func(admin.Finding)) {
 			report(admin.Finding{Check: "disk", State: admin.StateOK, Detail: "all"})
-			if deep {
+			if depth == admin.DepthAll {
 				report(admin.Finding{Check: "blocks", State: admin.StateOK, Detail: "read"})
 			}
 		},

@@ -555,7 +555,7 @@ func TestDeskBackups(t *testing.T) {
 	t.Run("a_program_that_failed_after_one_is_shown_with_them", func(t *testing.T) {
 		failed := admin.Finding{Check: "backup-then", State: admin.StateWarning, Detail: "the program failed", Next: "run it by hand"}
 		_, b := house(t, &fakeBackups{state: desk.BackupState{Every: time.Hour}}, func(c *handlers.Config) {
-			c.Doctor = func(_ context.Context, _ bool, report func(admin.Finding)) { report(failed) }
+			c.Doctor = func(_ context.Context, _ admin.Depth, report func(admin.Finding)) { report(failed) }
 		})
 		for _, page := range []string{"/desk", "/desk/backups", "/desk/health"} {
 			if text := b.get(t, page).body; !strings.Contains(text, `data-check="backup-then" data-state="warning"`) {
@@ -567,7 +567,7 @@ func TestDeskBackups(t *testing.T) {
 		f := &fakeBackups{files: []desk.BackupFile{{Name: name}}, state: desk.BackupState{Every: time.Hour}}
 		missing := admin.Finding{Check: "backup", State: admin.StateProblem, Detail: "the backup directory /srv/b does not exist", Next: "mount its disk"}
 		_, b := house(t, f, func(c *handlers.Config) {
-			c.Doctor = func(_ context.Context, _ bool, report func(admin.Finding)) { report(missing) }
+			c.Doctor = func(_ context.Context, _ admin.Depth, report func(admin.Finding)) { report(missing) }
 		})
 		_, fields := deskForm(t, b.get(t, "/desk/backups"), "verify")
 		f.files, f.gone = nil, errors.New("it is gone")
@@ -643,10 +643,10 @@ func TestDeskHealth(t *testing.T) {
 	}
 	looks, searches := 0, 0
 	h, b := deskHouse(t, func(c *handlers.Config) {
-		c.Doctor = func(_ context.Context, deep bool, report func(admin.Finding)) {
+		c.Doctor = func(_ context.Context, depth admin.Depth, report func(admin.Finding)) {
 			looks++
-			if deep {
-				t.Error("a look at the page searches the whole store")
+			if depth != admin.DepthKept {
+				t.Error("a look at the page reads all users or the whole store")
 			}
 			for _, f := range findings {
 				report(f)
@@ -695,7 +695,7 @@ func TestDeskHealth(t *testing.T) {
 func TestDeskNamesTheEndpointThatFails(t *testing.T) {
 	now := time.Time{}
 	h, b := deskHouse(t, func(c *handlers.Config) {
-		c.Doctor = func(_ context.Context, _ bool, report func(admin.Finding)) {
+		c.Doctor = func(_ context.Context, _ admin.Depth, report func(admin.Finding)) {
 			report(admin.Finding{Check: views.CheckWebhooks, State: admin.StateOK, Detail: "2 endpoints"})
 		}
 	})

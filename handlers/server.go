@@ -76,7 +76,7 @@ type Config struct {
 	// leaves them as they are.
 	Command func(text string) string
 	// Doctor answers /admin/doctor; nil leaves it out.
-	Doctor func(ctx context.Context, deep bool, tell func(admin.Finding))
+	Doctor func(ctx context.Context, depth admin.Depth, tell func(admin.Finding))
 	// Alarms answers /admin/alarms and /admin/alarm-test; nil leaves them out.
 	Alarms *admin.Alarms
 }

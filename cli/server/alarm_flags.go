@@ -120,9 +120,9 @@ func (c *alarmConfig) add(urls []string, name func(i int) string) error {
 
 // alarmNames are the names of all alarms.
 func alarmNames() []string {
-	names := checksOfRows()
-	for _, r := range happenings {
-		if !slices.Contains(names, r.check) {
+	var names []string
+	for _, r := range slices.Concat(rows, happenings) {
+		if r.isSent() && !slices.Contains(names, r.check) {
 			names = append(names, r.check)
 		}
 	}

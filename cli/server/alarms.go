@@ -173,7 +173,9 @@ func (r *running) look(ctx context.Context) {
 	unknown := map[string]bool{}
 	var found []alarms.Finding
 	for _, l := range u.lasting(limited, func(check string) { unknown[check] = true }) {
-		found = append(found, l.alarm())
+		if l.isSent() {
+			found = append(found, l.alarm())
+		}
 	}
 	if ctx.Err() == nil {
 		r.alarms.Look(found, func(alarm string) bool { return !unknown[alarm] })

@@ -138,7 +138,7 @@ func TestAlarmsTellTheTable(t *testing.T) {
 		}
 	}
 	found := map[string]admin.Finding{}
-	checkup{data: r.data(), server: r}.run(ctx, false, func(f admin.Finding) { found[f.Check] = f })
+	checkup{data: r.data(), server: r}.run(ctx, admin.DepthUsual, func(f admin.Finding) { found[f.Check] = f })
 	if found["alarms"].State != admin.StateOK || found["size"].State != admin.StateOK {
 		t.Errorf("doctor shows %+v and %+v", found["alarms"], found["size"])
 	}

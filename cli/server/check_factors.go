@@ -2,48 +2,71 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
+	"sync"
+	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/handlers/admin"
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 )
 
-// factors reports second factors that cannot be used. It reports nothing if there are none.
-func (u checkup) factors(ctx context.Context) {
-	const check = "second-factor"
-	host := u.passkeyHost()
-	n, err := u.data.Store.CountFactors(ctx, host)
+// factors reports second factors that are missing or cannot be used. It reports nothing if there are
+// none.
+func (u checkup) factors(ctx context.Context, depth admin.Depth) {
+	of := u.factorRows
+	if depth == admin.DepthKept {
+		of = u.keptFactorRows
+	}
+	found, err := of(ctx)
 	if err != nil {
-		u.report(problemReading(check, err))
+		u.report(problemReading(factorsOff.check, err))
 		return
 	}
-	if n.Users > 0 && u.data.Store.SecondFactor() == store.FactorOff {
-		u.report(warningOf(check, "start without --second-factor off", "%s not asked for it", haveFactor(n.Users)))
-	}
-	if n.Elsewhere > 0 && host != "" {
-		u.report(warningOf(check, "they sign in with a recovery code and add a passkey here, or: tollhouse user reset-second-factor NAME",
-			"%s only passkeys of another host than %s", usersHave(n.Elsewhere), host))
-	}
-	if n.Sealed > 0 {
-		u.report(warningOf(check, "put the old server key back, or let them sign in with a recovery code or passkey and set up the app again",
-			"%s an app whose codes cannot be checked: another server key sealed its secret", usersHave(n.Sealed)))
+	for _, l := range found {
+		u.report(l.finding(l.next, "%s", l.text))
 	}
 }
 
-// operatorFactors warns of operators who open the desk with the password alone, from elsewhere.
-func (u checkup) operatorFactors(ctx context.Context) {
-	const check = "second-factor"
-	if u.server == nil || u.server.config.desk == nil || !u.server.config.answersElsewhere() {
-		return
+// factorRows reads the second factors and, if the desk answers beyond this machine, the users.
+func (u checkup) factorRows(ctx context.Context) (found []lasting, err error) {
+	host := u.passkeyHost()
+	n, err := u.data.Store.CountFactors(ctx, host)
+	if err != nil {
+		return nil, err
 	}
-	without := 0
+	if n.Users > 0 && u.data.Store.SecondFactor() == store.FactorOff {
+		found = append(found, factorsOff.now(haveFactor(n.Users))...)
+	}
+	if n.Elsewhere > 0 && host != "" {
+		found = append(found, factorsElsewhere.now(usersHave(n.Elsewhere), host)...)
+	}
+	if n.Sealed > 0 {
+		found = append(found, factorsSealed.now(usersHave(n.Sealed))...)
+	}
+	without, err := u.operatorsWithout(ctx)
+	if without > 0 {
+		have := term.Count(int64(without), "operator", "operators") + " have"
+		if without == 1 {
+			have = "1 operator has"
+		}
+		found = append(found, factorsMissing.now(have)...)
+	}
+	return found, err
+}
+
+// operatorsWithout counts the operators who open the desk with the password alone, from elsewhere.
+func (u checkup) operatorsWithout(ctx context.Context) (without int, err error) {
+	if u.server == nil || u.server.config.desk == nil || !u.server.config.answersElsewhere() {
+		return 0, nil
+	}
 	for after := ""; ; {
 		page, err := u.data.Store.ListUsersByID(ctx, "", after, checkedUsers)
 		if err != nil {
-			u.report(problemReading(check, err))
-			return
+			return 0, err
 		}
 		for _, user := range page {
 			if user.Operator && user.MaySignIn() && !user.HasFactor() && !u.data.Store.MustHaveFactor(user) {
@@ -51,17 +74,46 @@ func (u checkup) operatorFactors(ctx context.Context) {
 			}
 		}
 		if len(page) < checkedUsers {
-			break
+			return without, nil
 		}
 		after = page[len(page)-1].Subject()
 	}
-	if without > 0 {
-		have := term.Count(int64(without), "operator", "operators") + " have"
-		if without == 1 {
-			have = "1 operator has"
-		}
-		u.report(warningOf(check, "set one up at /account/second-factor, or start with --second-factor operators", "the desk answers beyond this machine, and %s no second factor", have))
+}
+
+// keptRows are rows that take a read of all users. What looks often sees them some minutes old.
+type keptRows struct {
+	mu   sync.Mutex
+	at   time.Time
+	list []lasting
+	err  error
+}
+
+const (
+	factorsKept    = 10 * time.Minute
+	factorsReadMax = time.Second // for what looks often
+)
+
+// keptFactorRows is factorRows for what looks often, with its result of the last minutes.
+func (u checkup) keptFactorRows(ctx context.Context) ([]lasting, error) {
+	if u.server == nil {
+		return nil, nil
 	}
+	k := &u.server.factors
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.at.IsZero() || time.Since(k.at) >= factorsKept {
+		limited, cancel := context.WithTimeout(ctx, factorsReadMax)
+		defer cancel()
+		k.list, k.err = u.factorRows(limited)
+		k.at = time.Now()
+		if ctx.Err() != nil { // the caller is gone, which says nothing of the store
+			k.at = time.Time{}
+		}
+	}
+	if k.err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotYet, k.err)
+	}
+	return k.list, nil
 }
 
 const checkedUsers = 500 // read in one page

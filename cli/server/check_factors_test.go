@@ -28,7 +28,7 @@ func TestDoctorCountsFactors(t *testing.T) {
 		return u
 	}
 	found := func() (f admin.Finding) {
-		checkup{data: r.data(), server: r}.run(t.Context(), false, func(of admin.Finding) {
+		checkup{data: r.data(), server: r}.run(t.Context(), admin.DepthUsual, func(of admin.Finding) {
 			if of.Check == "second-factor" {
 				f = of
 			}
@@ -69,7 +69,7 @@ func TestDoctorCountsOperatorsWithoutAFactor(t *testing.T) {
 				t.Errorf("finding = %+v, want a warning with a next step", f)
 			}
 			details += f.Detail
-		}}.operatorFactors(t.Context())
+		}}.factors(t.Context(), admin.DepthUsual)
 		return details
 	}
 	const two, one = "the desk answers beyond this machine, and 2 operators have no second factor", "the desk answers beyond this machine, and 1 operator has no second factor"
@@ -100,5 +100,41 @@ func TestDoctorCountsOperatorsWithoutAFactor(t *testing.T) {
 	must.Get(s.DisableUser(t.Context(), "olga"))(t)
 	if got := found(); got != "" {
 		t.Errorf("of a disabled operator: %q, want none", got)
+	}
+}
+
+// Promise (Guard §7, §8, §9): what takes a read of all users is read anew every ten minutes at most for
+// the desk and the metrics, and is not sent; doctor reads it at once
+func TestSecondFactorFindingIsKept(t *testing.T) {
+	t.Parallel()
+	r := inMemory(t)
+	u := checkup{data: r.data(), server: r}
+	shown := func(depth admin.Depth) (found int) {
+		u.run(t.Context(), depth, func(f admin.Finding) {
+			if f.Check == factorsSealed.check {
+				found++
+			}
+		})
+		return found
+	}
+	if n := shown(admin.DepthKept); n != 0 {
+		t.Fatalf("%d findings about second factors at first", n)
+	}
+	user := must.Get(r.data().Store.CreateFixedUser(t.Context(), store.UserSpec{Username: "mara", Account: "acct_larkspur"}, must.Get(secret.NewQuickHasher().Hash(t.Context(), secret.Caller{}, storetest.Password))(t)))(t)
+	s := r.data().Store
+	session, _, err := s.CreateSession(t.Context(), store.By{}, user, secret.Token{}, "")
+	must.Do(t, err)
+	must.Get(s.AddPasskey(t.Context(), store.FactorChange{Session: session, User: user}, store.Passkey{ID: []byte{1}, Key: []byte{2}, Name: "key", RPID: "old.example"}))(t)
+	if kept, fresh := shown(admin.DepthKept), shown(admin.DepthUsual); kept != 0 || fresh != 1 {
+		t.Errorf("the desk shows %d findings and doctor %d, want 0 yet and 1", kept, fresh)
+	}
+	r.factors.at = r.factors.at.Add(-factorsKept)
+	if n := shown(admin.DepthKept); n != 1 {
+		t.Errorf("ten minutes later the desk shows %d findings, want 1", n)
+	}
+	for _, l := range u.lasting(t.Context(), func(string) {}) {
+		if l.check == factorsSealed.check && l.isSent() {
+			t.Errorf("%q is sent", l.text)
+		}
 	}
 }

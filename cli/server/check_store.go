@@ -29,11 +29,11 @@ type checkup struct {
 }
 
 // StoreCheck returns the check of an open store that no server uses.
-func StoreCheck(o *datadir.Opened) func(ctx context.Context, deep bool, report func(admin.Finding)) {
+func StoreCheck(o *datadir.Opened) func(ctx context.Context, depth admin.Depth, report func(admin.Finding)) {
 	return checkup{data: o}.run
 }
 
-func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding)) {
+func (u checkup) run(ctx context.Context, depth admin.Depth, report func(admin.Finding)) {
 	u.report = report
 	if u.server != nil {
 		u.report = func(f admin.Finding) {
@@ -69,9 +69,8 @@ func (u checkup) run(ctx context.Context, deep bool, report func(admin.Finding))
 	u.alarms()
 	u.imported(ctx)
 	u.clients(ctx)
-	u.factors(ctx)
-	u.operatorFactors(ctx)
-	if deep {
+	u.factors(ctx, depth)
+	if depth == admin.DepthAll {
 		u.deep(ctx)
 	}
 }

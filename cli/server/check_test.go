@@ -37,7 +37,7 @@ func TestDoctorFindings(t *testing.T) {
 			t.Fatal(err)
 		}
 		var found []admin.Finding
-		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f admin.Finding) { found = append(found, f) })
+		checkup{data: r.data(), server: r}.run(t.Context(), admin.DepthAll, func(f admin.Finding) { found = append(found, f) })
 		last := found[len(found)-1]
 		if last.Check != "records" || last.State != admin.StateProblem || !strings.Contains(last.Detail, "(users)") {
 			t.Errorf("last finding = %+v, want a problem with users", last)
@@ -52,7 +52,7 @@ func TestDoctorFindings(t *testing.T) {
 		}))
 		for _, want := range []string{admin.StateWarning, admin.StateOK} {
 			found := map[string]admin.Finding{}
-			checkup{data: r.data(), server: r}.run(ctx, true, func(f admin.Finding) { found[f.Check] = f })
+			checkup{data: r.data(), server: r}.run(ctx, admin.DepthAll, func(f admin.Finding) { found[f.Check] = f })
 			if f := found["counts"]; f.State != want || found["records"].State != admin.StateOK {
 				t.Errorf("finding = %+v, want %s, and whole records: %+v", f, want, found["records"])
 			}
@@ -107,7 +107,7 @@ func TestDoctorFindings(t *testing.T) {
 		t.Cleanup(func() { _ = r.admin.Close() })
 		must.Do(t, os.Remove(r.admin.Addr().String()))
 		found := false
-		checkup{data: r.data(), server: r}.run(t.Context(), false, func(f admin.Finding) {
+		checkup{data: r.data(), server: r}.run(t.Context(), admin.DepthUsual, func(f admin.Finding) {
 			found = found || f.Check == "socket" && f.State == admin.StateProblem
 		})
 		if !found {
@@ -222,7 +222,7 @@ func TestDoctorFindings(t *testing.T) {
 		t.Parallel()
 		r := onDisk(t)
 		var names []string
-		checkup{data: r.data(), server: r}.run(t.Context(), true, func(f admin.Finding) {
+		checkup{data: r.data(), server: r}.run(t.Context(), admin.DepthAll, func(f admin.Finding) {
 			names = append(names, f.Check)
 			if !slices.Contains([]string{admin.StateOK, admin.StateWarning, admin.StateProblem}, f.State) {
 				t.Errorf("finding = %+v", f)

@@ -55,13 +55,21 @@ var (
 
 	alarmsFailing = &row{alarms.Undelivered, admin.StateWarning, "Alarms not delivered", "%d of %d receivers of alarms have accepted nothing for 15 minutes.", "run tollhouse alarm test on the server"}
 
+	factorsOff       = &row{"second-factor", admin.StateWarning, "Second factor", "%s not asked for it", "start without --second-factor off"}
+	factorsElsewhere = &row{"second-factor", admin.StateWarning, "Second factor", "%s only passkeys of another host than %s", "they sign in with a recovery code and add a passkey here, or: tollhouse user reset-second-factor NAME"}
+	factorsSealed    = &row{"second-factor", admin.StateWarning, "Second factor", "%s an app whose codes cannot be checked: another server key sealed its secret", "put the old server key back, or let them sign in with a recovery code or passkey and set up the app again"}
+	factorsMissing   = &row{"second-factor", admin.StateWarning, "Second factor", "the desk answers beyond this machine, and %s no second factor", "set one up at /account/second-factor, or start with --second-factor operators"}
+
 	databaseAway = &row{"database", admin.StateProblem, "Database does not answer", "The database has not answered for %s.", "check that it runs"}
 )
+
+// isSent reports whether alarms tell of a row. One about the people who sign in is nothing to be woken for.
+func (r *row) isSent() bool { return r.check != factorsOff.check }
 
 // rows is the table.
 var rows = []*row{
 	diskFull, diskLow, storeDamaged, clockWrong, certificateMissing, certificateExpired, certificateLate, backupFailed, backupOverdue, backupThenFailed,
-	webhookDisabled, webhookFailing, webhooksHeld, storeLarge, alarmsFailing, databaseAway,
+	webhookDisabled, webhookFailing, webhooksHeld, storeLarge, alarmsFailing, factorsOff, factorsElsewhere, factorsSealed, factorsMissing, databaseAway,
 }
 
 // checksOfRows returns the names of the checks in the table.
@@ -97,16 +105,18 @@ func (r *row) finding(next, format string, args ...any) admin.Finding {
 // lastingChecks says which rows apply, for each check that has some. An error means that it is
 // not known now.
 var lastingChecks = map[string]func(u checkup, ctx context.Context) ([]lasting, error){
-	"disk":        func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDisk() },
-	"store":       func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDamage() },
-	"clock":       checkup.lastingClock,
-	"tls":         func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingCertificate(), nil },
-	"backup":      checkup.lastingBackup,
-	"backup-then": checkup.lastingBackupThen,
-	"webhooks":    checkup.lastingWebhooks,
-	"size":        func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingSize(), nil },
-	"alarms":      func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingAlarms() },
-	"database":    func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDatabase(), nil },
+	"disk":          func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDisk() },
+	"store":         func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDamage() },
+	"clock":         checkup.lastingClock,
+	"tls":           func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingCertificate(), nil },
+	"backup":        checkup.lastingBackup,
+	"backup-then":   checkup.lastingBackupThen,
+	"webhooks":      checkup.lastingWebhooks,
+	"size":          func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingSize(), nil },
+	"alarms":        func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingAlarms() },
+	"second-factor": checkup.keptFactorRows,
+
+	"database": func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDatabase(), nil },
 }
 
 // errNotYet means that what a finding depends on is not known yet.

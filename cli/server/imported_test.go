@@ -27,7 +27,7 @@ func TestImportedHashesAreShown(t *testing.T) {
 	t.Parallel()
 	r := inMemory(t)
 	finding := func() (f admin.Finding) {
-		checkup{data: r.data(), server: r}.run(t.Context(), false, func(one admin.Finding) {
+		checkup{data: r.data(), server: r}.run(t.Context(), admin.DepthUsual, func(one admin.Finding) {
 			if one.Check == "imported hashes" {
 				f = one
 			}

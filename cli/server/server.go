@@ -70,10 +70,11 @@ type running struct {
 	checked  atomic.Pointer[lastCheck] // the last finished check of the stored data
 	checking sync.Mutex                // held during a check
 	outcomes outcomes                  // of work on a schedule
-	alarms   *alarms.Sender            // nil without a URL
-	search   chan struct{}             // asks for a check now; nil is never
-	fatal    chan error                // a write with an unknown outcome, or a store that was moved
-	overdue  chan struct{}             // receives when a stop has taken too long
+	factors  keptRows
+	alarms   *alarms.Sender // nil without a URL
+	search   chan struct{}  // asks for a check now; nil is never
+	fatal    chan error     // a write with an unknown outcome, or a store that was moved
+	overdue  chan struct{}  // receives when a stop has taken too long
 	work     sync.WaitGroup
 
 	drainFor time.Duration   // for requests in flight when it stops; 0 is drainMax

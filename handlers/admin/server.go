@@ -12,7 +12,7 @@ import (
 type Config struct {
 	Settings       []Setting
 	Status         func(context.Context) ServerStatus
-	Doctor         func(ctx context.Context, deep bool, tell func(Finding))
+	Doctor         func(ctx context.Context, depth Depth, tell func(Finding))
 	Alarms         *Alarms
 	KeyFingerprint string
 	Recipients     []string
@@ -25,7 +25,7 @@ type Server struct {
 
 	Settings    []Setting
 	Status      func(context.Context) ServerStatus
-	Doctor      func(ctx context.Context, deep bool, tell func(Finding))
+	Doctor      func(ctx context.Context, depth Depth, tell func(Finding))
 	Alarms      *Alarms
 	started     time.Time
 	fingerprint string // of the server key, or ""

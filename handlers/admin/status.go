@@ -156,13 +156,27 @@ type Finding struct {
 	Next   string `json:"next,omitempty"` // what to do, unless it is ok
 }
 
+// Depth is how far doctor looks.
+type Depth int
+
+// The depths of doctor.
+const (
+	DepthKept  Depth = iota // for a page that is opened often: what takes a read of all users may be minutes old
+	DepthUsual              // for a command
+	DepthAll                // reads the whole store
+)
+
 // runDoctor is GET /admin/doctor: a line for each finding, as soon as it is known.
 // With deep=true it reads the whole store, so it has no write deadline.
 func (s *Server) runDoctor(w http.ResponseWriter, r *http.Request) error {
 	c := http.NewResponseController(w)
 	_ = c.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", api.AsNDJSON)
-	s.Doctor(r.Context(), r.URL.Query().Get("deep") == "true", func(f Finding) {
+	depth := DepthUsual
+	if r.URL.Query().Get("deep") == "true" {
+		depth = DepthAll
+	}
+	s.Doctor(r.Context(), depth, func(f Finding) {
 		if _, err := w.Write(append(web.EncodeJSON(f), '\n')); err == nil {
 			_ = c.Flush()
 		}

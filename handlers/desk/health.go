@@ -44,7 +44,7 @@ func (v *visit) findings() []views.Finding {
 	ctx, cancel := context.WithTimeout(v.ctx, findingsMax)
 	defer cancel()
 	var list []views.Finding
-	v.s.admin.Doctor(ctx, false, func(f admin.Finding) { list = append(list, v.finding(ctx, f)) })
+	v.s.admin.Doctor(ctx, admin.DepthKept, func(f admin.Finding) { list = append(list, v.finding(ctx, f)) })
 	slices.SortStableFunc(list, func(a, b views.Finding) int {
 		return cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State))
 	})
