@@ -185,6 +185,22 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// Promise (Guard §7, §8, §9): a matrix server that refuses the sign-out has the message all the same
+func TestMatrixStatusIsOfTheMessage(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/logout") {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = io.WriteString(w, `{"access_token":"canary"}`)
+	}))
+	t.Cleanup(s.Close)
+	target := targetOf(t, "matrix://user:pass@"+strings.TrimPrefix(s.URL, "http://")+"?rooms=!a:x&disableTLS=yes")
+	if r := newClient("1.2.3", nil).send(t.Context(), target, aMessage(Begun, Warning)); !r.Delivered || r.Status != http.StatusOK {
+		t.Errorf("send() = %+v, want it delivered with 200", r)
+	}
+}
+
 // badServer answers every connection by the function.
 func badServer(t *testing.T, answer func(conn net.Conn)) string {
 	t.Helper()

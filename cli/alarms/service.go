@@ -134,7 +134,9 @@ func (a *attempt) matrix(t *Target, m Message) error {
 		defer func() {
 			out := jsonStep(t.base.JoinPath("/_matrix/client/v3/logout").String(), struct{}{})
 			out.header.Set("Authorization", "Bearer "+token)
+			status := a.status
 			_ = a.do(out) // the message is sent
+			a.status = status
 		}()
 	}
 	for _, room := range t.values["rooms"] {

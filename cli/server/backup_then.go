@@ -62,19 +62,32 @@ func (f *thenFlags) check(flags *pflag.FlagSet, every time.Duration) error {
 }
 
 // othersMayWrite refuses a program that users other than root and the server's could replace.
-// One that does not exist is not refused: it may be on a disk that is mounted later.
+// One that does not exist is not refused: it may be on a disk that is mounted later. Each link on
+// the way to it is as good as the program.
 func othersMayWrite(program string) error {
-	paths := []string{program, filepath.Dir(program)}
-	if real, err := filepath.EvalSymlinks(program); err == nil {
-		paths = append(paths, filepath.Dir(real))
-	}
-	for _, path := range paths {
-		if err := writableByOthers(program, path); err != nil {
-			return err
+	path := program
+	for range linksMax {
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			path = filepath.Join(dir, filepath.Base(path)) // what a link of ".." goes up from
 		}
+		for _, path := range []string{path, filepath.Dir(path)} {
+			if err := writableByOthers(program, path); err != nil {
+				return err
+			}
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return nil // the program itself, or nothing
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
 	}
-	return nil
+	return nil // the system follows no more either
 }
+
+const linksMax = 40 // as Linux has it (path_resolution(7))
 
 func writableByOthers(program, path string) error {
 	info, err := os.Stat(path)

@@ -393,6 +393,18 @@ func TestBackupThenFlags(t *testing.T) {
 	must.Do(t, os.Chmod(filepath.Dir(openDir), 0o777))
 	linked := filepath.Join(must.ClosedDir(t), "link")
 	must.Do(t, os.Symlink(openDir, linked))
+	openLinks := filepath.Join(must.ClosedDir(t), "links")
+	must.Do(t, os.Mkdir(openLinks, 0o755))
+	must.Do(t, os.Chmod(openLinks, 0o777))
+	must.Do(t, os.Symlink(good, filepath.Join(openLinks, "link")))
+	overOpen := filepath.Join(must.ClosedDir(t), "link")
+	must.Do(t, os.Symlink(filepath.Join(openLinks, "link"), overOpen))
+	upwards := filepath.Join(must.ClosedDir(t), "dir")
+	must.Do(t, os.Symlink(filepath.Join(filepath.Dir(openLinks), "sub"), upwards))
+	must.Do(t, os.Mkdir(filepath.Join(filepath.Dir(openLinks), "sub"), 0o755))
+	must.Do(t, os.Symlink("../links/link", filepath.Join(upwards, "link")))
+	loop := filepath.Join(must.ClosedDir(t), "loop")
+	must.Do(t, os.Symlink("loop", loop))
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -406,6 +418,9 @@ func TestBackupThenFlags(t *testing.T) {
 		"open program":         {[]string{"--backup-every", "24h", "--backup-then", open}, term.ExitConfig},
 		"open folder":          {[]string{"--backup-every", "24h", "--backup-then", openDir}, term.ExitConfig},
 		"link to an open one":  {[]string{"--backup-every", "24h", "--backup-then", linked}, term.ExitConfig},
+		"link in an open one":  {[]string{"--backup-every", "24h", "--backup-then", overOpen}, term.ExitConfig},
+		"up from a folder":     {[]string{"--backup-every", "24h", "--backup-then", filepath.Join(upwards, "link")}, term.ExitConfig},
+		"links in a circle":    {[]string{"--backup-every", "24h", "--backup-then", loop}, 0},
 		"too short":            {[]string{"--backup-every", "24h", "--backup-then", good, "--backup-then-timeout", "999ms"}, term.ExitUsage},
 		"too long":             {[]string{"--backup-every", "24h", "--backup-then", good, "--backup-then-timeout", "25h"}, term.ExitUsage},
 		"timeout alone":        {[]string{"--backup-every", "24h", "--backup-then-timeout", "1h"}, term.ExitUsage},
