@@ -41,7 +41,7 @@ func isSecretName(name string) bool {
 		}
 	}
 	switch string(folded) {
-	case "code", "authcode", "authorizationcode", "pass", "pwd", "pw", "pin":
+	case "code", "authcode", "authorizationcode", "recoverycode", "setup", "pass", "pwd", "pw", "pin":
 		return true
 	case "tokentype", "tokentypehint", "authorizationendpoint", "tokenendpoint":
 		return false

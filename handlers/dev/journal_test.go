@@ -93,6 +93,8 @@ func TestJournalMasksSecretsInEveryPlace(t *testing.T) {
 		{"the_referring_address", dev.Exchange{Header: map[string][]string{"Referer": {"https://a.example/cb?code=SECRET&state=s"}}}},
 		{"a_form", body(form, "grant_type=password&password=SECRET")},
 		{"a_form_with_short_names", body(form, "pass=SECRET&pwd=SECRET&pw=SECRET&pin=SECRET")},
+		{"a_recovery_code", body(form, "recovery_code=SECRET")},
+		{"a_sealed_form", body(form, "setup=SECRET")},
 		{"a_form_cut_off", dev.Exchange{Header: map[string][]string{"Content-Type": {form}}, Body: []byte("a=b&refresh_token=SECRET"), BodyCut: true}},
 		{"a_repeated_member_of_a_form", body(form, "code=SECRET&code=SECRET&code=SECRET")},
 		{"JSON", body(isJSON, `{"client_secret":"SECRET","a":[{"codeVerifier":"SECRET"}]}`)},
