@@ -222,7 +222,7 @@ func spendStep(tx kv.Txn, step SecondStep) error {
 
 // EndSecondStep ends a second step that nobody is going to answer.
 func (s *Store) EndSecondStep(ctx context.Context, step SecondStep) error {
-	err := s.db.Update(ctx, func(tx kv.Txn) error { return spendStep(tx, step) })
+	err := record.UpdateAs(ctx, s.db, kv.Ending, func(tx kv.Txn) error { return spendStep(tx, step) })
 	if err != nil {
 		return fmt.Errorf("end second step: %w", err)
 	}
