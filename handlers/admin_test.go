@@ -175,7 +175,7 @@ func TestAdminClients(t *testing.T) {
 	})
 }
 
-const userMembers = "account created_at disabled has_password operator user_id username"
+const userMembers = "account created_at disabled has_password operator recovery_codes second_factor user_id username"
 
 const nobody = "/api/platform/users/usr_00000000000000000000000000"
 
@@ -288,7 +288,7 @@ func TestAdminUsers(t *testing.T) {
 func TestAdminUserCodes(t *testing.T) {
 	a := parallelAPI(t)
 	made := a.send("POST", "/api/platform/users", `{"username":"nora","code":true}`)
-	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account code code_expires_at created_at disabled expires_at has_password operator url user_id username" {
+	if got := strings.Join(made.members(t), " "); made.Code != http.StatusCreated || got != "account code code_expires_at created_at disabled expires_at has_password operator recovery_codes second_factor url user_id username" {
 		t.Errorf("create by code = %d with %s", made.Code, got)
 	}
 	nora := "/api/platform/users/" + made.text(t, "user_id")

@@ -226,6 +226,6 @@ func writeExamples(t *testing.T, s *server, taken map[string]map[string]any) {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
 	must.Do(t, encoder.Encode(taken))
-	path := filepath.Join("..", "..", "handlers", "openapi_examples.json")
+	path := filepath.Join("..", "..", "handlers", "api", "openapi_examples.json")
 	must.Do(t, os.WriteFile(path, bytes.ReplaceAll(text.Bytes(), []byte(s.ready.URL), []byte(exampleIssuer)), 0o644))
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -222,11 +224,23 @@ func TestWithoutAURLNothingRuns(t *testing.T) {
 	}
 }
 
-// TestAnAlarmCostsLittleMemory is not parallel, so that nothing else is measured.
+// TestAnAlarmCostsLittleMemory measures in a process of its own, so that nothing else is measured.
 //
 // Promise (Guard §7, §8, §9): alarms to one URL take at most 64 KiB at rest; without a URL nothing runs
 func TestAnAlarmCostsLittleMemory(t *testing.T) {
 	must.SkipUnderRace(t)
+	const alone = "TOLLHOUSE_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		t.Parallel()
+		cmd := exec.CommandContext(t.Context(), must.Get(os.Executable())(t), "-test.run=^TestAnAlarmCostsLittleMemory$", "-test.v")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Errorf("alone: %v", err)
+		}
+		return
+	}
 	r := onDisk(t)
 	r.config.alarms = alarmConfig{every: 50 * time.Millisecond, repeat: time.Hour, targets: []*alarms.Target{must.Get(alarms.Parse("generic+http://127.0.0.1:1/x"))(t)}}
 	inUse := func() int64 {
