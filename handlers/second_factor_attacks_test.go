@@ -154,6 +154,22 @@ func TestRecoveryCodesOfOthers(t *testing.T) {
 	}
 }
 
+// Promise (Guard §6): --second-factor off for one start lets everybody in, and that sign-in ends with it
+func TestOffLetsInWhoLostEverything(t *testing.T) {
+	h := factorHouse(t, store.FactorOperators)
+	b, _, _ := h.withApp(t)
+	as := func(policy store.SecondFactor) {
+		h.open(h.Reopened(t, func(o *store.Options) { o.SecondFactor = policy }))
+	}
+	as(store.FactorOff)
+	c := h.browser(t)
+	wantSignedIn(t, c, c.submit(t, c.get(t, "/login"), rightPassword...), true)
+	as(store.FactorOperators)
+	if c.isSignedIn(t) || !b.isSignedIn(t) {
+		t.Error("a sign-in by the password alone outlives the setting, or one with a second factor does not")
+	}
+}
+
 // Promise (Guard §1): when a second factor becomes required, sessions without one are none from the next request on
 func TestRaisingTheSettingEndsSessions(t *testing.T) {
 	h := factorHouse(t, store.FactorOffered)
