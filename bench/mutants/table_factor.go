@@ -39,7 +39,7 @@ var factorMutants = []mutant{
 	},
 	{
 		name: "device_before_the_factor", breaks: "a browser is known after both steps",
-		under: "handlers/oauth", old: "web.OutcomeOf(r.Context()).SignIn = web.SecondFactorAsked\n", new: "web.OutcomeOf(r.Context()).SignIn = web.SecondFactorAsked\n\tsetDevice(s.site, w, r, user, \"\")\n",
+		under: "handlers/oauth", old: "web.OutcomeOf(r.Context()).SignIn = web.SecondFactorAsked\n", new: "web.OutcomeOf(r.Context()).SignIn = web.SecondFactorAsked\n\tsetDevice(s.site, w, r, user, \"\", true)\n",
 		in: "handlers", tests: []string{"TestSecondStep"},
 	},
 }
