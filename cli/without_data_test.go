@@ -34,6 +34,7 @@ const (
 var commandsWithoutData = map[string]withoutData{
 	"account create": {args: "acct_1", makes: true}, "account delete": {args: "acct_1"}, "account list": {}, "account show": {args: "acct_1"},
 	"account disable": {args: "acct_1"}, "account enable": {args: "acct_1"}, "account revoke": {args: "acct_1"},
+	"alarm list": {others: term.ExitUnreachable, why: asksServer}, "alarm test": {others: term.ExitUnreachable, why: asksServer},
 	"audit": {}, "backup": {args: "FILE"}, "client create": {args: "--name Till --redirect-uri https://till.example/cb", makes: true},
 	"client delete": {args: "cli_1"}, "client disable": {args: "cli_1"}, "client enable": {args: "cli_1"}, "client list": {},
 	"client rotate-secret": {args: "cli_1"}, "client show": {args: "cli_1"}, "client update": {args: "cli_1 --name Till"},
@@ -47,7 +48,7 @@ var commandsWithoutData = map[string]withoutData{
 	"move":              {args: "postgres://u@127.0.0.1:1/x"}, "restore": {args: "BACKUP", makes: true}, "session list": {}, "session revoke": {args: "ses_00000000000000000000000000"},
 	"stats": {}, "token inspect": {args: "--token-file TOKEN"}, "token list": {}, "token revoke": {args: "fam_00000000000000000000000000"},
 	"user code": {args: "alice"}, "user create": {args: "alice --password-file PASSWORD", makes: true}, "user delete": {args: "alice"}, "user disable": {args: "alice"},
-	"user enable": {args: "alice"}, "user list": {}, "user promote": {args: "alice"}, "user rename": {args: "alice bob"}, "user demote": {args: "alice"}, "user passwd": {args: "alice --password-file PASSWORD"}, "user show": {args: "alice"},
+	"user enable": {args: "alice"}, "user list": {}, "user promote": {args: "alice"}, "user rename": {args: "alice bob"}, "user demote": {args: "alice"}, "user passwd": {args: "alice --password-file PASSWORD"}, "user reset-second-factor": {args: "alice"}, "user show": {args: "alice"},
 	"webhook create":     {args: "--url https://hooks.example/ --account acct_1"},
 	"webhook deliveries": {args: "wep_00000000000000000000000000"}, "webhook delete": {args: "wep_00000000000000000000000000"}, "webhook disable": {args: "wep_00000000000000000000000000"},
 	"webhook enable": {args: "wep_00000000000000000000000000"}, "webhook hold": {}, "webhook list": {}, "webhook resume": {}, "webhook retry": {args: "wep_00000000000000000000000000 --state dead"},
