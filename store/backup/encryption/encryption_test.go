@@ -158,7 +158,7 @@ func TestRecipientsThatAreRefused(t *testing.T) {
 		index int
 		says  string
 	}{
-		"checksum":       {[]string{x.public, x.public[:20] + "q" + x.public[21:]}, 1, "checksum"},
+		"checksum":       {[]string{x.public, x.public[:20] + map[bool]string{true: "p", false: "q"}[x.public[20] == 'q'] + x.public[21:]}, 1, "checksum"},
 		"cut":            {[]string{x.public[:40]}, 0, "checksum"},
 		"checksum_of_pq": {[]string{h.public[:len(h.public)-1]}, 0, "checksum"},
 		"plugin":         {[]string{"age1yubikey1qwt50d05nh5vutpdzmlg5wn80xq5negm4uj9ghv0snvdd3yysf5yw3rhl3t"}, 0, "plugin"},
