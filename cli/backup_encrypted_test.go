@@ -228,7 +228,7 @@ func TestBackupRecipients(t *testing.T) {
 		args []string
 		says string
 	}{
-		"checksum":      {[]string{"--backup-recipient", s.public[:30] + "q" + s.public[31:]}, "checksum"},
+		"checksum":      {[]string{"--backup-recipient", storetest.Bent(s.public)}, "checksum"},
 		"plugin":        {[]string{"--backup-recipient", "age1yubikey1qwt50d05nh5vutpdzmlg5wn80xq5negm4uj9ghv0snvdd3yysf5yw3rhl3t"}, "plugin"},
 		"unknown":       {[]string{"--backup-recipient", "larkspur"}, "unknown kind"},
 		"secret":        {[]string{"--backup-recipient", s.secret}, "secret key"},

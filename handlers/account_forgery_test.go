@@ -27,11 +27,13 @@ func TestAccountForgery(t *testing.T) {
 	for _, path := range []string{accountRevoke, accountOthers, accountPassword} {
 		route := strings.ReplaceAll(strings.TrimPrefix(path, "/account/"), "-", "_")
 		for name, forge := range map[string]func() answer{
-			"without_a_token":                    func() answer { return victim.post(t, path, without(own, "form_token")) },
-			"with_the_token_of_another_sign_in":  func() answer { return victim.post(t, path, with(own, "form_token", ofElsewhere)) },
-			"with_the_token_of_another_user":     func() answer { return victim.post(t, path, with(own, "form_token", ofNils)) },
-			"with_the_token_that_signs_out":      func() answer { return victim.post(t, path, with(own, "form_token", signOut)) },
-			"with_a_token_bent_by_one_character": func() answer { return victim.post(t, path, with(own, "form_token", bend(own.Get("form_token")))) },
+			"without_a_token":                   func() answer { return victim.post(t, path, without(own, "form_token")) },
+			"with_the_token_of_another_sign_in": func() answer { return victim.post(t, path, with(own, "form_token", ofElsewhere)) },
+			"with_the_token_of_another_user":    func() answer { return victim.post(t, path, with(own, "form_token", ofNils)) },
+			"with_the_token_that_signs_out":     func() answer { return victim.post(t, path, with(own, "form_token", signOut)) },
+			"with_a_token_bent_by_one_character": func() answer {
+				return victim.post(t, path, with(own, "form_token", storetest.Bent(own.Get("form_token"))))
+			},
 			"from_another_site": func() answer {
 				return victim.post(t, path, own, header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example"))
 			},

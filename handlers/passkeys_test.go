@@ -357,7 +357,7 @@ func TestForeignPasskeyForms(t *testing.T) {
 		refused(what, b, setUpOn(foreign, "confirm-passkey"), optionsOn(t, foreign, "confirm-passkey"))
 	}
 	options, sealed := optionsOn(t, page, "confirm-passkey"), setUpOn(page, "confirm-passkey")
-	refused("forged", b, sealed[:len(sealed)-2]+"AA", options)
+	refused("forged", b, storetest.Bent(sealed), options)
 	app := b.do(t, b.get(t, factorPage), "begin-totp", "current_password", storetest.Password)
 	refused("of an app", b, setUpOn(app, "confirm-totp"), options)
 	h.Clock.Advance(5*time.Minute + time.Second)

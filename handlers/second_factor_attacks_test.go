@@ -158,13 +158,10 @@ func TestRecoveryCodesOfOthers(t *testing.T) {
 func TestOffLetsInWhoLostEverything(t *testing.T) {
 	h := factorHouse(t, store.FactorOperators)
 	b, _, _ := h.withApp(t)
-	as := func(policy store.SecondFactor) {
-		h.open(h.Reopened(t, func(o *store.Options) { o.SecondFactor = policy }))
-	}
-	as(store.FactorOff)
+	h.raise(t, store.FactorOff)
 	c := h.browser(t)
 	wantSignedIn(t, c, c.submit(t, c.get(t, "/login"), rightPassword...), true)
-	as(store.FactorOperators)
+	h.raise(t, store.FactorOperators)
 	if c.isSignedIn(t) || !b.isSignedIn(t) {
 		t.Error("a sign-in by the password alone outlives the setting, or one with a second factor does not")
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"tollhouse/store/storetest"
 )
 
 // TestForgedTicketsSayWhatToDo: a person with an invalid ticket reads where to start again,
@@ -16,7 +18,7 @@ func TestForgedTicketsSayWhatToDo(t *testing.T) {
 	b := h.signedIn(t, h.user)
 	ticket := formOn(t, b.get(t, h.authURL())).fields.Get("ticket")
 	for name, sealed := range map[string]string{
-		"bent": bend(ticket), "cut_short": ticket[:len(ticket)/2], "empty": "", "of_another_house": sealedElsewhere(t),
+		"bent": storetest.Bent(ticket), "cut_short": ticket[:len(ticket)/2], "empty": "", "of_another_house": sealedElsewhere(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := b.submit(t, b.get(t, h.authURL()), "ticket", sealed, "decision", "allow")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -229,7 +230,10 @@ func (s *server) asClient(c credentials) *client {
 	return &client{base: s.base, http: &http.Client{Timeout: requestWait}, credentials: c}
 }
 
-// isUnknown reports whether an answer says that its outcome is unknown.
+// isUnknown reports whether an answer, to a program or on a page, says that its outcome is
+// unknown.
 func (a answer) isUnknown() bool {
-	return a.status == http.StatusInternalServerError && strings.Contains(string(a.body), "The outcome is unknown; check before retrying.")
+	return a.status == http.StatusInternalServerError && unknownOutcome.Match(a.body)
 }
+
+var unknownOutcome = regexp.MustCompile(`The outcome (of the request )?is unknown[.;]`)

@@ -20,6 +20,7 @@ import (
 	"filippo.io/age"
 
 	"tollhouse/store/backup"
+	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
@@ -158,7 +159,7 @@ func TestRecipientsThatAreRefused(t *testing.T) {
 		index int
 		says  string
 	}{
-		"checksum":       {[]string{x.public, x.public[:20] + map[bool]string{true: "p", false: "q"}[x.public[20] == 'q'] + x.public[21:]}, 1, "checksum"},
+		"checksum":       {[]string{x.public, storetest.Bent(x.public)}, 1, "checksum"},
 		"cut":            {[]string{x.public[:40]}, 0, "checksum"},
 		"checksum_of_pq": {[]string{h.public[:len(h.public)-1]}, 0, "checksum"},
 		"plugin":         {[]string{"age1yubikey1qwt50d05nh5vutpdzmlg5wn80xq5negm4uj9ghv0snvdd3yysf5yw3rhl3t"}, 0, "plugin"},
@@ -199,7 +200,7 @@ func TestIdentitiesThatAreRefused(t *testing.T) {
 		"none":           {"# a comment\n", "no secret key", -1},
 		"public":         {"\n" + all["age1"].public, "public key", 1},
 		"public_ssh":     {all["ssh-rsa"].public, "public key", 0},
-		"misspelled":     {secret[:30] + "Q" + secret[31:], "not a secret key", 0},
+		"misspelled":     {storetest.Bent(secret), "not a secret key", 0},
 		"plugin":         {"AGE-PLUGIN-YUBIKEY-1QQPSZ", "not a secret key", 0},
 		"ssh":            {"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n", "not a usable private SSH key", -1},
 		"passphrase":     {string(locked), "passphrase", -1},
