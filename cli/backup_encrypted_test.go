@@ -14,6 +14,7 @@ import (
 
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
 
