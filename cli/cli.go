@@ -97,7 +97,6 @@ early: try again, 78 bad configuration, 130 interrupted.`,
 	flags.StringVar(&p.store.URL, "store", "", "use the PostgreSQL database of this postgres:// `URL` instead of a data directory (no password in the URL)")
 	flags.StringVar(&p.store.File, "store-file", "", "`file` with the URL of the database, which may contain a password")
 	flags.BoolVar(&p.store.Insecure, "insecure-store", false, "allow a connection to the database over the network without a verified certificate")
-	flags.BoolVar(&p.store.Unverified, "store-unverified", false, "allow PostgreSQL-compatible databases")
 	flags.BoolVar(&p.JSON, "json", false, "print JSON: one value, or one per line for lists")
 	flags.BoolVar(&p.Quiet, "quiet", false, "print only results and errors")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before deleting or replacing")

@@ -40,7 +40,7 @@ func (p *program) connectDatabase(ctx context.Context, n need) (*adminClient, er
 	}
 	log, known := p.QuietLog(), p.knownKey("")
 	opened, err := database.Open(ctx, database.Options{
-		Address: address, Unverified: p.store.Unverified, Mute: known == (secret.Key{}), Store: datadir.Options{Key: keyOrAny(known), Log: log},
+		Address: address, Mute: known == (secret.Key{}), Store: datadir.Options{Key: keyOrAny(known), Log: log},
 	}, n == makesData)
 	if errors.Is(err, database.ErrEmpty) && n == triesData {
 		p.Note("the database has no data yet")

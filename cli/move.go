@@ -144,7 +144,7 @@ func (p *program) keyOf(dir string) (string, error) {
 }
 
 func (p *program) databaseOptions(a *pgkv.Address) database.Options {
-	return database.Options{Address: a, Unverified: p.store.Unverified, Store: datadir.Options{Log: p.QuietLog()}}
+	return database.Options{Address: a, Store: datadir.Options{Log: p.QuietLog()}}
 }
 
 // openAlone locks a data directory and opens what is in it.

@@ -20,11 +20,10 @@ import (
 
 // Settings say which database has the data.
 type Settings struct {
-	URL        string // of --store, or ""
-	InFlag     bool   // the URL came from the command line, which other users can read
-	File       string // that contains the URL, or ""
-	Insecure   bool   // connect over a network without a verified certificate
-	Unverified bool   // a database other than PostgreSQL
+	URL      string // of --store, or ""
+	InFlag   bool   // the URL came from the command line, which other users can read
+	File     string // that contains the URL, or ""
+	Insecure bool   // connect over a network without a verified certificate
 }
 
 // Given reports whether the data is in a database.

@@ -15,8 +15,7 @@ import (
 // Options say how to open the store of a database.
 type Options struct {
 	Address     *pgkv.Address
-	Connections int // of readers; 0 is the engine's default
-	Unverified  bool
+	Connections int             // of readers; 0 is the engine's default
 	Mute        bool            // the key is not that of the servers, so they would drop notes
 	Store       datadir.Options // what does not concern a directory
 }
@@ -45,7 +44,7 @@ func (e *Engine) Ready() error {
 // open opens the engine, and creates the tables in an empty database.
 func open(ctx context.Context, o Options) (*Engine, error) {
 	db, err := pgkv.Open(ctx, pgkv.Options{
-		URL: o.Address.URL(), Connections: o.Connections, Unverified: o.Unverified, Log: o.Store.Log,
+		URL: o.Address.URL(), Connections: o.Connections, Log: o.Store.Log,
 		OnFatal: o.Store.OnFatal, OnCommit: o.Store.OnCommit,
 		Mute: o.Mute, SealNote: func(plain []byte) string { return o.Store.Key.Seal(labelNotes, plain) },
 		OpenNote: func(sealed string) ([]byte, bool) { return o.Store.Key.Open(labelNotes, sealed) },
@@ -145,7 +144,7 @@ const (
 // Serve opens the store for a server and joins the others. It tries for 15 seconds while
 // no primary answers. The caller must run the presence and close the store.
 func Serve(ctx context.Context, o Options, join pgkv.PresenceOptions, rules Rules) (data *datadir.Opened, p *pgkv.Presence, err error) {
-	join.Address, join.Unverified, join.Log, join.Judge = o.Address, o.Unverified, o.Store.Log, rules.judge
+	join.Address, join.Log, join.Judge = o.Address, o.Store.Log, rules.judge
 	rules.Agreed.applyTo(&o.Store)
 	deadline := time.Now().Add(startWithin)
 	for warned := false; ; warned = true {

@@ -22,7 +22,7 @@ type Replaced struct {
 // has built. The store may keep the old generation.
 func Replace(ctx context.Context, o Options, fill func(old, next *pgkv.DB) error) (r Replaced, err error) {
 	err = alone(ctx, o, func(old *pgkv.DB, key string, still func() error) error {
-		next, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Unverified: o.Unverified, Next: true, Log: o.Store.Log})
+		next, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Next: true, Log: o.Store.Log})
 		if err != nil {
 			return err
 		}
@@ -91,16 +91,13 @@ func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, stil
 		}
 		return term.Fail(term.ExitBusy, "stop all servers on it first; tollhouse status lists them", "a server runs on the database %s", o.Address)
 	}
-	db, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Unverified: o.Unverified, Log: o.Store.Log})
+	db, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Connections: commandConnections, Log: o.Store.Log})
 	if err != nil {
 		return err
 	}
 	site, err := s.Site(ctx)
 	if err == nil {
 		err = fn(db, site[pgkv.SiteKey], func() error {
-			if o.Unverified {
-				return nil // it need not have such locks
-			}
 			if has, err := s.HasTakenOver(ctx); err != nil || !has {
 				return term.Fail(term.ExitBusy, "stop all servers, find out why the database ended the session, and try again",
 					"the lock on the database %s was lost, so a server may have written to it", o.Address)

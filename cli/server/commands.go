@@ -59,9 +59,6 @@ func (p *Program) atDatabase() string {
 	if p.Store.Insecure {
 		at += " --insecure-store"
 	}
-	if p.Store.Unverified {
-		at += " --store-unverified"
-	}
 	return at
 }
 

@@ -80,7 +80,7 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 	}
 	watch := clockWatch{log: r.log}
 	data, presence, err := database.Serve(ctx, database.Options{
-		Address: address, Connections: f.connections, Unverified: p.Store.Unverified,
+		Address: address, Connections: f.connections,
 		Store: datadir.Options{Key: key, Log: r.log, OnFatal: stop, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed, AccountWrites: int64(f.accountWrites)},
 	}, pgkv.PresenceOptions{
 		Server: r.describe(), Jobs: f.jobs(), OnRefused: stop, OnLook: watch.look,

@@ -105,6 +105,8 @@ const outline = `
 ### Testers, bad input
 ### TLS and proxies
 ### Releases
+## Servers on one database
+### Postgres §1: the database
 `
 
 // TestConformancePage holds conformance.md to the promises above the tests.

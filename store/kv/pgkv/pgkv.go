@@ -56,9 +56,6 @@ type Options struct {
 	// Connections bounds the connections of readers; 0 means 24. A few more serve
 	// commits, notes and backups.
 	Connections int
-	// Unverified allows databases that speak PostgreSQL's protocol and are not
-	// PostgreSQL.
-	Unverified bool
 	// Next opens the generation after the current one, empty, for Load and reads.
 	// [DB.Adopt] makes it the current one.
 	Next bool

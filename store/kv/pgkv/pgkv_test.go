@@ -83,23 +83,39 @@ func TestOpenRefuses(t *testing.T) {
 	open(t, dsn)
 }
 
+// Promise (Postgres §1): another product is refused by the text of its version(), also one that
+// begins with "PostgreSQL"; packaged and managed PostgreSQL from version 15 on are accepted.
 func TestServersAreChecked(t *testing.T) {
 	t.Parallel()
+	const gcc = " on x86_64-pc-linux-gnu, compiled by gcc (GCC) 12.2.0, 64-bit"
 	for _, c := range []struct {
-		product    string
-		version    int
-		unverified bool
-		want       string
+		product string
+		version int
+		want    string // in the error, or "" for none
 	}{
-		{"PostgreSQL 15.18 on x86_64", 150018, false, ""},
-		{"PostgreSQL 14.9 on x86_64", 140009, false, "PostgreSQL 14"},
-		{"PostgreSQL 14.9 on x86_64", 140009, true, "PostgreSQL 14"},
-		{"CockroachDB CCL v23.1", 130000, false, "CockroachDB"},
-		{"CockroachDB CCL v23.1", 150000, true, ""},
+		{"PostgreSQL 15.18 (Debian 15.18-0+deb12u1)" + gcc, 150018, ""},
+		{"PostgreSQL 17.5 (6bc9ef8)" + gcc, 170005, ""},
+		{"PostgreSQL 16.3 - Percona Distribution" + gcc, 160003, ""},
+		{"PostgreSQL 15.8 on aarch64-unknown-linux-gnu, compiled by Debian clang version 12.0.1, 64-bit", 150008, ""},
+		{"PostgreSQL 16.1, compiled by Visual C++ build 1937, 64-bit", 160001, ""},
+		{"PostgreSQL 18.0 on x86_64-linux, compiled by gcc-12.2.0, 64-bit", 180000, ""},
+		{"PostgreSQL 19beta1" + gcc, 190000, ""},
+		{"PostgreSQL 19devel" + gcc, 190000, ""},
+		{"PostgreSQL 14.9" + gcc, 140009, "PostgreSQL 14"},
+		{"PostgreSQL 15.2-YB-2.25.0.0-b0" + gcc, 150002, "-YB-"},
+		{"PostgreSQL 11.2-YB-2.20.1.0-b0" + gcc, 110002, "-YB-"},
+		{"PostgreSQL 16.2 (YugabyteDB 3.0)" + gcc, 160002, "YugabyteDB"},
+		{"PostgreSQL 15.4 (EnterpriseDB Advanced Server 15.4.0)" + gcc, 150004, "EnterpriseDB"},
+		{"PostgreSQL 17.2 (IvorySQL 4.2)" + gcc, 170002, "IvorySQL"},
+		{"PostgreSQL 12.12 (Greenplum Database 7.1.0 build commit:e7c2b1f)" + gcc, 120012, "Greenplum"},
+		{"PostgreSQL 8.0.2 on i686-pc-linux-gnu, compiled by GCC gcc (GCC) 3.4.2, Redshift 1.0.48805", 80002, "Redshift"},
+		{"PostgreSQL 13.14.0-RisingWave-2.0.1 (0d15632)", 130014, "RisingWave"},
+		{"PostgreSQL 16", 160000, "not PostgreSQL"},
+		{"CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu, built 2023/09/27 01:53:43, go1.19.10)", 150000, "CockroachDB"},
 	} {
-		err := pgkv.CheckServer(c.product, c.version, c.unverified)
+		err := pgkv.CheckServer(c.product, c.version)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s (%d), unverified %t: %v, want %q", c.product, c.version, c.unverified, err, c.want)
+			t.Errorf("%s (%d): %v, want %q", c.product, c.version, err, c.want)
 		}
 	}
 }

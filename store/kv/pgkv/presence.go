@@ -50,8 +50,6 @@ type PresenceOptions struct {
 	OnRefused func(error)
 	// OnLook is called after each look at the database and the others.
 	OnLook func(State)
-	// Unverified says that the database need not have advisory locks.
-	Unverified bool
 
 	patience int // multiplies the time limits of a stop
 }
@@ -126,7 +124,7 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 			p.jobs.loseAll() // their locks went with the session
 		}
 	}()
-	if first && !p.o.Unverified {
+	if first {
 		if err := s.checkPooled(ctx, p.o.Address); err != nil {
 			return err
 		}

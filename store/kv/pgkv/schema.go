@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -119,16 +120,23 @@ func (db *DB) checkServer(ctx context.Context, c *conn) (refusal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return checkServer(product, version, db.opts.Unverified), nil
+	return checkServer(product, version), nil
 }
 
-func checkServer(product string, version int, unverified bool) error {
-	name, _, _ := strings.Cut(product, " ")
+// PostgreSQL's version() has the number, what its packager added, and the compiler. Products
+// made from PostgreSQL or that speak its protocol add to the number, name themselves, or say no
+// compiler.
+var (
+	ordinaryVersion = regexp.MustCompile(`^PostgreSQL \d+(\.\d+)*((alpha|beta|rc)\d+|devel)?[ ,].*compiled by `)
+	otherProduct    = regexp.MustCompile(`(?i)cloudberry|enterprisedb|gauss|greenplum|ivorysql|materialize|orioledb|polardb|questdb|redshift|yugabyte`)
+)
+
+func checkServer(product string, version int) error {
 	switch {
-	case name != "PostgreSQL" && !unverified:
+	case !ordinaryVersion.MatchString(product) || otherProduct.MatchString(product):
 		return &RefusedError{
-			Reason: "the database is " + name + " and not PostgreSQL, with which tollhouse is tested",
-			Remedy: "use PostgreSQL, or run the tests on this database and start with --store-unverified",
+			Reason: fmt.Sprintf("the database is not PostgreSQL, but calls itself %q", product),
+			Remedy: "use PostgreSQL 15 or newer; tollhouse is tested with no other database",
 		}
 	case version < versionMin:
 		return &RefusedError{
