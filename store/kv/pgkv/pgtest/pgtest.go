@@ -41,7 +41,7 @@ func Start(t testing.TB) (dsn string) {
 	if dsn := os.Getenv(EnvDSN); dsn != "" {
 		return create(t, dsn)
 	}
-	shared.Do(func() { sharedServer, sharedErr = launch("fsync = off") })
+	shared.Do(func() { sharedServer, sharedErr = launch(portDefault, "fsync = off") })
 	if sharedErr != nil {
 		missing(t, sharedErr)
 	}
@@ -97,6 +97,7 @@ func missing(t testing.TB, err error) {
 // Server is a PostgreSQL server of a test's own.
 type Server struct {
 	bin, dir string
+	port     string
 	asUser   *syscall.Credential // PostgreSQL refuses root
 	keeper   *exec.Cmd
 	life     *os.File // the server stops when this is closed
@@ -106,7 +107,12 @@ type Server struct {
 // postgresql.conf.
 func New(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s, err := launch(settings...)
+	return start(t, portDefault, settings...)
+}
+
+func start(t testing.TB, port string, settings ...string) *Server {
+	t.Helper()
+	s, err := launch(port, settings...)
 	if err != nil {
 		missing(t, err)
 	}
@@ -114,10 +120,12 @@ func New(t testing.TB, settings ...string) *Server {
 	return s
 }
 
+const portDefault = "5432" // names the socket
+
 // DSN returns the URL of a database of this server. A busy machine may take long to
 // connect.
 func (s *Server) DSN(database string) string {
-	return "postgres:///" + database + "?user=postgres&host=" + s.dir + "&port=5432&connect_timeout=60"
+	return "postgres:///" + database + "?user=postgres&host=" + s.dir + "&port=" + s.port + "&connect_timeout=60"
 }
 
 // Database makes a database that is dropped after the test, and returns its URL.
@@ -127,7 +135,7 @@ func (s *Server) Database(t testing.TB) string {
 }
 
 // Socket returns the path of the server's Unix socket.
-func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL."+s.port) }
 
 // Log returns what the server has logged.
 func (s *Server) Log(t testing.TB) string {
@@ -139,7 +147,7 @@ func (s *Server) Log(t testing.TB) string {
 	return string(log)
 }
 
-func launch(settings ...string) (*Server, error) {
+func launch(port string, settings ...string) (*Server, error) {
 	bin, err := find()
 	if err != nil {
 		return nil, err
@@ -148,7 +156,7 @@ func launch(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin}
+	s := &Server{bin: bin, port: port}
 	if err := s.makeDir(); err != nil {
 		return nil, err
 	}
@@ -158,6 +166,7 @@ func launch(settings ...string) (*Server, error) {
 	}
 	lines := append([]string{
 		"listen_addresses = ''",
+		"port = " + port,
 		"unix_socket_directories = '" + s.dir + "'",
 		"max_connections = 1000",
 		"shared_buffers = '64MB'",
