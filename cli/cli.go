@@ -32,6 +32,7 @@ import (
 	"tollhouse/cli/database"
 	"tollhouse/cli/datadir"
 	"tollhouse/cli/term"
+	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/spelling"
 )
 
@@ -96,6 +97,7 @@ early: try again, 78 bad configuration, 130 interrupted.`,
 	flags.StringVar(&p.keyFile, "key-file", "", "`file` of the server key (default: secret.key in the data directory)")
 	flags.StringVar(&p.store.URL, "store", "", "use the PostgreSQL database of this postgres:// `URL` instead of a data directory (no password in the URL)")
 	flags.StringVar(&p.store.File, "store-file", "", "`file` with the URL of the database, which may contain a password")
+	flags.StringVar(&p.store.Schema, "store-schema", pgkv.SchemaDefault, "the `schema` of the database, so that several instances can share it")
 	flags.BoolVar(&p.store.Insecure, "insecure-store", false, "allow a connection to the database over the network without a verified certificate")
 	flags.BoolVar(&p.JSON, "json", false, "print JSON: one value, or one per line for lists")
 	flags.BoolVar(&p.Quiet, "quiet", false, "print only results and errors")

@@ -47,7 +47,7 @@ var globalFlags = []struct {
 	title string
 	names []string
 }{
-	{"Data flags:", []string{"data", "store", "store-file", "insecure-store", "key-file", "admin-socket"}},
+	{"Data flags:", []string{"data", "store", "store-file", "store-schema", "insecure-store", "key-file", "admin-socket"}},
 	{"Output flags:", []string{"json", "quiet", "yes"}},
 }
 

@@ -36,7 +36,7 @@ func TestHelpExplainsOurWords(t *testing.T) {
 // that mean something for it, in groups; the commands stand in groups
 func TestHelpShowsFlagsThatMeanSomething(t *testing.T) {
 	t.Parallel()
-	all := []string{"data", "store", "store-file", "insecure-store", "key-file", "admin-socket", "json", "quiet", "yes"}
+	all := []string{"data", "store", "store-file", "store-schema", "insecure-store", "key-file", "admin-socket", "json", "quiet", "yes"}
 	data, output := all[:7], []string{"json", "quiet"}
 	for line, want := range map[string][]string{
 		"": all, "client": all, "client delete": all, "event purge": all, "backup": all, "restore": all, "webhook delete": all,

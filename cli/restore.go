@@ -164,8 +164,16 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 		p.Note("warning: the backup was made with a different server key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, datadir.LostWithKey)
 	}
 	r.noteHeld()
-	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql %s -c \"update tollhouse.site set value = '%d' where name = 'generation'\"", out.Replaced, term.ShellQuote(address.String()), replaced.Old)
+	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql %s -c \"update %s set value = '%d' where name = 'generation'\"", out.Replaced, term.ShellQuote(address.String()), siteOf(address), replaced.Old)
 	return p.Done(out, "restored %s from the backup of %s into %s of %s", term.Count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), out.Generation, nameOf(address))
+}
+
+// siteOf returns the table of a store's generation for SQL within double quotes of a shell.
+func siteOf(a *pgkv.Address) string {
+	if a.Schema() == pgkv.SchemaDefault {
+		return pgkv.SchemaDefault + ".site"
+	}
+	return `\"` + a.Schema() + `\".site`
 }
 
 // record writes the audit line of the restore, and holds the webhooks.

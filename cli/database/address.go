@@ -23,6 +23,7 @@ type Settings struct {
 	URL      string // of --store, or ""
 	InFlag   bool   // the URL came from the command line, which other users can read
 	File     string // that contains the URL, or ""
+	Schema   string // of the tables
 	Insecure bool   // connect over a network without a verified certificate
 }
 
@@ -64,6 +65,9 @@ func (s *Settings) Address() (*pgkv.Address, error) {
 		return nil, term.Usage("leave "+wrong.Param+" out", "%s %s: %s: %w", s.Flag(), pgkv.Mask(text), wrong.Param, err)
 	case err != nil:
 		return nil, term.Usage("give it as postgres://USER@HOST/DATABASE; escape special characters of a password as in a URL", "%s %s: %w", s.Flag(), pgkv.Mask(text), err)
+	}
+	if err := a.UseSchema(s.Schema); err != nil {
+		return nil, term.Usage("choose a name such as "+pgkv.SchemaDefault, "--store-schema %q: %w", s.Schema, err)
 	}
 	if host := a.Exposed(); host != "" && !s.Insecure {
 		return nil, term.Fail(term.ExitConfig, "add sslmode=verify-full and sslrootcert=FILE to the URL, or --insecure-store",

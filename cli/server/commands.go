@@ -59,6 +59,9 @@ func (p *Program) atDatabase() string {
 	if p.Store.Insecure {
 		at += " --insecure-store"
 	}
+	if p.Store.Schema != pgkv.SchemaDefault {
+		at += " --store-schema " + p.Store.Schema
+	}
 	return at
 }
 

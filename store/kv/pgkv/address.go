@@ -1,10 +1,12 @@
 package pgkv
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 // password.
 type Address struct {
 	url     string
+	schema  string // of the tables
 	config  *pgx.ConnConfig
 	primary atomic.Int64 // the host that was it last
 }
@@ -29,6 +32,29 @@ type AddressError struct {
 }
 
 func (e *AddressError) Error() string { return e.Reason }
+
+// SchemaDefault is the schema of the tables if no other is named.
+const SchemaDefault = "tollhouse"
+
+// UseSchema makes the address that of another schema; "" is [SchemaDefault]. A name has at
+// most 40 letters, digits and _. Errors: *AddressError.
+func (a *Address) UseSchema(name string) error {
+	a.schema = cmp.Or(name, SchemaDefault)
+	switch {
+	case !isSchemaName.MatchString(a.schema):
+		return &AddressError{Reason: "a schema has at most 40 letters, digits and _"}
+	case a.schema == "public" || a.schema == "information_schema" || strings.HasPrefix(a.schema, "pg_"):
+		return &AddressError{Reason: "tollhouse needs a schema of its own"}
+	}
+	return nil
+}
+
+var isSchemaName = regexp.MustCompile(`^[A-Za-z0-9_]{1,40}$`)
+
+// Schema returns the schema of the tables.
+func (a *Address) Schema() string { return a.schema }
+
+func (a *Address) quotedSchema() string { return pgx.Identifier{a.schema}.Sanitize() }
 
 // connectTimeout is for each host. A host that is down must not use up the time of those
 // after it.
@@ -58,7 +84,7 @@ func ParseAddress(text string) (*Address, error) {
 			return nil, parseFault(err)
 		}
 	}
-	return &Address{url: text, config: config}, nil
+	return &Address{url: text, schema: SchemaDefault, config: config}, nil
 }
 
 // parseFault keeps what pgx says after the URL, without what it quotes: part of a password

@@ -30,7 +30,7 @@ func (s *Session) Clock(ctx context.Context) (c Clock, err error) {
 			c.Now, c.Offset = now, begun.Add(took/2).Sub(now)
 		}
 	}
-	last, err := one[*time.Time](ctx, s, "select max(at) from tollhouse.mark")
+	last, err := one[*time.Time](ctx, s, "select max(at) from mark")
 	if last != nil {
 		c.LastWrite = *last
 	}

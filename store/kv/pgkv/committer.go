@@ -285,7 +285,7 @@ func (c *committer) fitsAnother() bool {
 
 var (
 	beginCommit = statement{"begin commit", "begin isolation level read committed read write"}
-	takeTurn    = statement{"turn", "select 1 from tollhouse.turn where id = 1 for update"}
+	takeTurn    = statement{"turn", "select 1 from turn where id = 1 for update"}
 )
 
 // takeTurn takes the turn and reads what the group asked for. Each statement after the
@@ -397,9 +397,9 @@ var (
 	deleteRows = statement{"delete", "delete from KV where k = any($1)"}
 	writeRows  = statement{"write", "insert into KV (k, v, x) select * from unnest($1::bytea[], $2::bytea[], $3::bigint[])" +
 		" on conflict (k) do update set v = excluded.v, x = excluded.x"}
-	writeMark = statement{"mark", "insert into tollhouse.mark values ($1, $2, clock_timestamp())" +
+	writeMark = statement{"mark", "insert into mark values ($1, $2, clock_timestamp())" +
 		" on conflict (server) do update set seq = excluded.seq, at = excluded.at"}
-	readMark = statement{"read mark", "select seq from tollhouse.mark where server = $1"}
+	readMark = statement{"read mark", "select seq from mark where server = $1"}
 	commit   = statement{"commit", "commit"}
 )
 

@@ -23,8 +23,9 @@ const (
 
 // settings are those of every connection. A plan for a small table must not read all of
 // a large one; a process that was stopped or cut off in its turn holds the others up for
-// the committer's idle limit. Functions of other roles must not shadow PostgreSQL's own.
-func (r role) settings() string {
+// the committer's idle limit. PostgreSQL looks into its own
+// schema before that of the tables, so that no function of another role shadows its own.
+func (a *Address) settings(r role) string {
 	statement, idle := "5s", "10s"
 	switch r {
 	case roleCommitter:
@@ -33,7 +34,7 @@ func (r role) settings() string {
 		statement, idle = "0", "0"
 	}
 	return fmt.Sprintf(`
-		set search_path = pg_catalog;
+		set search_path = %s, pg_temp;
 		set enable_seqscan = off;
 		set plan_cache_mode = force_generic_plan;
 		set statement_timeout = '%s';
@@ -41,7 +42,7 @@ func (r role) settings() string {
 		set idle_in_transaction_session_timeout = '%s';
 		set tcp_keepalives_idle = 5;
 		set tcp_keepalives_interval = 2;
-		set tcp_keepalives_count = 3`, statement, idle)
+		set tcp_keepalives_count = 3`, a.quotedSchema(), statement, idle)
 }
 
 // conn is one connection with its prepared statements.
@@ -197,7 +198,7 @@ func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)
 		if ends && i < len(hosts) {
 			asking, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(hosts)-i))
 		}
-		c, err := connect(asking, hosts[at], r)
+		c, err := a.connect(asking, hosts[at], r)
 		cancel()
 		if err == nil {
 			a.primary.Store(int64(at))
@@ -213,7 +214,7 @@ func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)
 	return nil, errors.Join(failed...)
 }
 
-func connect(ctx context.Context, config *pgx.ConnConfig, r role) (*conn, error) {
+func (a *Address) connect(ctx context.Context, config *pgx.ConnConfig, r role) (*conn, error) {
 	c := &conn{prepared: map[string]bool{}}
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		c.noticed = c.noticed || n.SeverityUnlocalized == "WARNING"
@@ -239,7 +240,7 @@ func connect(ctx context.Context, config *pgx.ConnConfig, r role) (*conn, error)
 		return nil, err
 	}
 	connected = true
-	if _, err := c.PgConn().Exec(ctx, r.settings()).ReadAll(); err != nil {
+	if _, err := c.PgConn().Exec(ctx, a.settings(r)).ReadAll(); err != nil {
 		c.discard()
 		return nil, err
 	}

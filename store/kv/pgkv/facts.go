@@ -48,13 +48,13 @@ func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
 	err = s.conn.QueryRow(ctx, `select split_part(current_setting('server_version'), ' ', 1), split_part(version(), ' ', 1), current_setting('fsync'), current_setting('synchronous_commit'), current_setting('enable_seqscan'),
 		(select count(*) from pg_stat_activity where backend_type = 'client backend'), current_setting('max_connections')::int,
 		coalesce((select extract(epoch from max(clock_timestamp() - xact_start)) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()), 0)::float8,
-		coalesce((select n_live_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
-		coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = 'tollhouse' and relname = $1), 0),
-		has_table_privilege('tollhouse.' || $1, 'select, insert, update, delete'),
+		coalesce((select n_live_tup from pg_stat_user_tables where schemaname = $4 and relname = $1), 0),
+		coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = $4 and relname = $1), 0),
+		has_table_privilege($1, 'select, insert, update, delete'),
 		coalesce((select format('process %s of role "%s" on the database "%s"', l.pid, a.usename, d.datname) from pg_locks l join pg_database d on d.oid = l.database left join pg_stat_activity a on a.pid = l.pid
 			where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.classid = $2::int8::oid and l.objid = $3::int8::oid and d.datname <> current_database() order by l.pid limit 1), ''),
 		quote_ident(current_database()), quote_ident(current_user), has_database_privilege('public', current_database(), 'connect')`,
-		table, lockInstance, instanceNumber(site)).Scan(
+		table, lockInstance, instanceNumber(site), s.address.schema).Scan(
 		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.Connections, &f.Max, &longest, &f.Live, &f.Dead, &f.CanWrite, &f.Copied,
 		&f.Database, &f.User, &f.PublicConnects)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Session) standbys(ctx context.Context) ([]Standby, error) {
 }
 
 func (s *Session) size(ctx context.Context, site map[string]string) (int64, error) {
-	return one[int64](ctx, s, "select coalesce(pg_total_relation_size(to_regclass($1)), 0)", "tollhouse."+tableOf(site))
+	return one[int64](ctx, s, "select coalesce(pg_total_relation_size(to_regclass($1)), 0)", tableOf(site))
 }
 
 // tableOf returns the table that the site's generation names.

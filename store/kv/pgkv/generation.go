@@ -14,7 +14,7 @@ func (s *Session) TakeOver(ctx context.Context) (bool, error) {
 
 // HasTakenOver reports whether the session still keeps servers off.
 func (s *Session) HasTakenOver(ctx context.Context) (bool, error) {
-	return one[bool](ctx, s, "select exists ("+heldLock(lockServer)+" and pid = pg_backend_pid() and mode = 'ExclusiveLock')")
+	return one[bool](ctx, s, "select exists ("+s.address.heldLock(lockServer)+" and pid = pg_backend_pid() and mode = 'ExclusiveLock')")
 }
 
 // Generation returns the number of the generation that is open.

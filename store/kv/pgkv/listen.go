@@ -70,7 +70,7 @@ func (n *notes) take(server []byte) (payload []byte, found bool) {
 var (
 	beginNote  = statement{"begin note", "begin isolation level read committed read write"}
 	quickNote  = statement{"quick note", "set local synchronous_commit = off"} // it may be lost, and nothing else is written
-	notify     = statement{"notify", "select pg_notify('tollhouse', $1)"}
+	notify     = statement{"notify", "select pg_notify($1, $2)"}
 	commitNote = statement{"commit note", "commit"}
 )
 
@@ -101,7 +101,7 @@ func (db *DB) sendJoined(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.opts.wait(connectionWait))
 	defer cancel()
 	err := db.read(ctx, call{statement: beginNote}, call{statement: quickNote},
-		call{statement: notify, params: [][]byte{[]byte(db.opts.SealNote(payload))}}, call{statement: commitNote})
+		call{statement: notify, params: [][]byte{[]byte(db.address.schema), []byte(db.opts.SealNote(payload))}}, call{statement: commitNote})
 	if err == nil {
 		db.counts.notes.Add(1)
 	}
@@ -150,7 +150,7 @@ func (h *hearing) once(ctx context.Context, fn func(note []byte)) {
 		return
 	}
 	defer c.discard()
-	if _, err := c.Exec(dialing, "listen tollhouse"); err != nil {
+	if _, err := c.Exec(dialing, "listen "+h.db.address.quotedSchema()); err != nil {
 		return
 	}
 	fn(nil)

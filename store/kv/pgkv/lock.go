@@ -8,9 +8,9 @@ import (
 	"tollhouse/store/kv"
 )
 
-// lockNamed is the class of the advisory locks with a name. Its other number is the
+// namedClass is the class of the advisory locks with a name. Their other number is the
 // checksum of the name.
-const lockNamed = lockClass + 1
+func (a *Address) namedClass() int32 { return a.lockClass() + 1 }
 
 // TryLock is [kv.Locker]. A connection of its own holds the lock: it is released when this
 // process exits.
@@ -23,7 +23,7 @@ func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), ok bool,
 	defer cancel()
 	c, err := db.dial(dialing, roleLasting)
 	if err == nil {
-		err = c.QueryRow(dialing, "select pg_try_advisory_lock"+namedLock(name)).Scan(&ok)
+		err = c.QueryRow(dialing, "select pg_try_advisory_lock"+db.address.namedLock(name)).Scan(&ok)
 	}
 	if err != nil || !ok {
 		if c != nil {
@@ -37,17 +37,17 @@ func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), ok bool,
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), db.opts.wait(connectionWait))
 		defer cancel()
-		_, _ = c.Exec(ctx, "select pg_advisory_unlock"+namedLock(name)) // now; otherwise with the connection
+		_, _ = c.Exec(ctx, "select pg_advisory_unlock"+db.address.namedLock(name)) // now; otherwise with the connection
 		c.discard()
 	}, true, nil
 }
 
-func namedLock(name string) string {
-	return fmt.Sprintf("(%d, %d)", lockNamed, int32(crc32.ChecksumIEEE([]byte(name))))
+func (a *Address) namedLock(name string) string {
+	return fmt.Sprintf("(%d, %d)", a.namedClass(), int32(crc32.ChecksumIEEE([]byte(name))))
 }
 
 // lockInstance is the class of the lock that each server shares for its store's instance. It
-// is seen from the other databases of the same PostgreSQL.
+// is seen from the other databases of the same PostgreSQL, whatever the schemas.
 const lockInstance = lockClass + 2
 
 func instanceNumber(site map[string]string) int64 {

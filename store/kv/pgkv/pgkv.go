@@ -53,6 +53,8 @@ const (
 type Options struct {
 	// URL is a database URL as [ParseAddress] takes it.
 	URL string
+	// Schema has the tables; "" is [SchemaDefault]. See [Address.UseSchema].
+	Schema string
 	// Connections bounds the connections of readers; 0 means 24. A few more serve
 	// commits, notes and backups.
 	Connections int
@@ -144,6 +146,9 @@ type DB struct {
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	address, err := ParseAddress(opts.URL)
 	if err != nil {
+		return nil, err
+	}
+	if err := address.UseSchema(opts.Schema); err != nil {
 		return nil, err
 	}
 	db := &DB{opts: opts.withDefaults(), address: address, memory: newMemory(), plans: newPlans(), notes: newNotes()}

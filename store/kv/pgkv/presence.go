@@ -133,10 +133,10 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	if found.Alone, err = s.tryLock(ctx, lockServer); err != nil {
 		return err
 	}
-	shared, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
+	shared, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+s.address.lock(lockServer)+")")
 	for tries := 0; err == nil && !shared && tries < joinTries; tries++ {
 		time.Sleep(joinWait) // another server writes the shared settings
-		shared, err = one[bool](ctx, s, "select pg_try_advisory_lock_shared("+lockOf(lockServer)+")")
+		shared, err = one[bool](ctx, s, "select pg_try_advisory_lock_shared("+s.address.lock(lockServer)+")")
 	}
 	switch {
 	case err != nil:
@@ -169,7 +169,7 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 		return err
 	}
 	if found.Alone {
-		if _, err := one[bool](ctx, s, "select pg_advisory_unlock("+lockOf(lockServer)+")"); err != nil {
+		if _, err := one[bool](ctx, s, "select pg_advisory_unlock("+s.address.lock(lockServer)+")"); err != nil {
 			return err
 		}
 	}
@@ -214,8 +214,8 @@ func (s *Session) checkPooled(ctx context.Context, a *Address) error {
 }
 
 // heldLock selects the sessions of this database that have a lock.
-func heldLock(lock int) string {
-	return fmt.Sprintf("select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 2 and database = (select oid from pg_database where datname = current_database()) and classid = %d and objid = %d", lockClass, lock)
+func (a *Address) heldLock(lock int) string {
+	return fmt.Sprintf("select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 2 and database = (select oid from pg_database where datname = current_database()) and classid = %d::int8::oid and objid = %d", a.lockClass(), lock)
 }
 
 // Run keeps the server registered until ctx is done, and then leaves.
@@ -304,7 +304,7 @@ func (p *Presence) Leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.o.stopWait())
 	defer cancel()
-	_ = session.exec(ctx, "delete from tollhouse.server where id = $1", p.o.Server.ID)
+	_ = session.exec(ctx, "delete from server where id = $1", p.o.Server.ID)
 	_ = session.exec(ctx, "select pg_advisory_unlock_all()") // now; otherwise soon after the connection closes
 	session.Close()
 }
@@ -330,9 +330,9 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 	if err != nil {
 		return err
 	}
-	err = s.exec(ctx, "insert into tollhouse.server (id, told, seen) values ($1, $2, clock_timestamp()) on conflict (id) do update set told = excluded.told, seen = excluded.seen", self.ID, string(told))
+	err = s.exec(ctx, "insert into server (id, told, seen) values ($1, $2, clock_timestamp()) on conflict (id) do update set told = excluded.told, seen = excluded.seen", self.ID, string(told))
 	if err == nil && slices.Contains(self.Jobs, JobSweep) {
-		err = s.exec(ctx, "delete from tollhouse.server where seen < clock_timestamp() - interval '"+rowsKept+"'")
+		err = s.exec(ctx, "delete from server where seen < clock_timestamp() - interval '"+rowsKept+"'")
 	}
 	if err != nil {
 		return err
@@ -387,7 +387,7 @@ func (p *Presence) State() State {
 
 // Servers returns the servers that are alive, as their locks show.
 func (s *Session) Servers(ctx context.Context) ([]Server, error) {
-	rows, err := s.conn.Query(ctx, "select id, told::text, seen from tollhouse.server where (told->>'backend')::int in ("+heldLock(lockServer)+") order by told->>'started', id")
+	rows, err := s.conn.Query(ctx, "select id, told::text, seen from server where (told->>'backend')::int in ("+s.address.heldLock(lockServer)+") order by told->>'started', id")
 	if err != nil {
 		return nil, asAway(ctx, err)
 	}

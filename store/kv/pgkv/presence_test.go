@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -219,5 +220,65 @@ func TestCopiedDatabase(t *testing.T) {
 	end()
 	if isCopied(first) {
 		t.Error("a server that has ended is still seen elsewhere")
+	}
+}
+
+// Promise (Postgres §12): two instances share a database by schemas of their own: neither
+// sees the other's data, servers, locks or notes
+func TestInstancesInSchemas(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Start(t)
+	key := []byte("a key")
+	var heard [2]chan []byte
+	var dbs [2]*pgkv.DB
+	for i, schema := range []string{"", "Shop_2"} {
+		db := openWith(t, pgkv.Options{URL: dsn, Schema: schema}.Patient(20))
+		must.Do(t, db.Update(t.Context(), func(tx kv.Txn) error { return tx.Set(key, []byte(schema), time.Time{}) }))
+		a := must.Get(pgkv.ParseAddress(dsn))(t)
+		must.Do(t, a.UseSchema(schema))
+		o := quiet(a, "server of "+schema)
+		alone := false
+		o.Judge = func(f pgkv.Found) (map[string]string, error) { alone = f.Alone; return nil, nil }
+		p, _ := running(t, o)
+		if servers := p.State().Servers; !alone || len(servers) != 1 || servers[0].Host != o.Server.Host || !p.Holds(pgkv.JobSweep) {
+			t.Errorf("in the schema %q: alone %v, servers %v, sweeps %v, want itself only, with its jobs", schema, alone, servers, p.Holds(pgkv.JobSweep))
+		}
+		heard[i], dbs[i] = make(chan []byte, 100), db
+		go db.Hear(t.Context(), func(note []byte) { heard[i] <- note })
+		<-heard[i] // it listens
+		unlock, ok, err := db.TryLock(t.Context(), "backup")
+		if err != nil || !ok {
+			t.Fatalf("TryLock in the schema %q = %v, %v, want true", schema, ok, err)
+		}
+		defer unlock()
+	}
+	for i, want := range []string{"", "Shop_2"} {
+		must.Do(t, dbs[i].View(t.Context(), func(r kv.Reader) error {
+			if got, err := r.Get(key); err != nil || string(got) != want {
+				t.Errorf("Get() = %q, %v, want %q", got, err, want)
+			}
+			return nil
+		}))
+		dbs[i].Call([]byte("to " + want))
+	}
+	for i, want := range []string{"", "Shop_2"} {
+		if got := <-heard[i]; string(got) != "to "+want {
+			t.Errorf("heard %q, want the note of its own schema", got)
+		}
+	}
+}
+
+// Promise (Postgres §12): the name of a schema has at most 40 letters, digits and _, and is not
+// one that PostgreSQL or others use
+func TestSchemaNames(t *testing.T) {
+	t.Parallel()
+	for name, good := range map[string]bool{
+		"": true, "tollhouse": true, "Shop_2": true, "2": true, "user": true, strings.Repeat("a", 40): true,
+		strings.Repeat("a", 41): false, "a-b": false, `a"b`: false, "a.b": false, "é": false, "a b": false, "public": false, "pg_shop": false, "information_schema": false,
+	} {
+		a := must.Get(pgkv.ParseAddress("postgres://127.0.0.1/x"))(t)
+		if err := a.UseSchema(name); (err == nil) != good {
+			t.Errorf("UseSchema(%q) = %v", name, err)
+		}
 	}
 }

@@ -20,14 +20,15 @@ const (
 
 // tables are created by the first process. k and v are bytea and never text, whose
 // order changes with collations. x is the Unix second from which a row may be dropped, 0
-// for never. Whoever holds the lock on the only row of turn may commit.
+// for never. Whoever holds the lock on the only row of turn may commit. They are in the
+// schema of the address, which the search path of each connection has.
 const tables = `
-create table tollhouse.turn (id int primary key);
-create table tollhouse.mark (server bytea primary key, seq bigint not null, at timestamptz not null) with (fillfactor = 50);
-create table tollhouse.site (name text primary key, value text not null);
-create table tollhouse.server (id bytea primary key, told jsonb not null, seen timestamptz not null);
-insert into tollhouse.turn values (1);
-insert into tollhouse.site values ('layout', '1'), ('layout_since', '1.0.0'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
+create table turn (id int primary key);
+create table mark (server bytea primary key, seq bigint not null, at timestamptz not null) with (fillfactor = 50);
+create table site (name text primary key, value text not null);
+create table server (id bytea primary key, told jsonb not null, seen timestamptz not null);
+insert into turn values (1);
+insert into site values ('layout', '1'), ('layout_since', '1.0.0'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
 
 const generationTable = `
 create table KV (k bytea primary key, v bytea not null, x bigint not null default 0)
@@ -40,7 +41,7 @@ func tableName(generation int) string { return fmt.Sprintf("kv_%04d", generation
 
 // in puts the table of a generation for KV.
 func in(sql string, generation int) string {
-	return strings.ReplaceAll(sql, "KV", "tollhouse."+tableName(generation))
+	return strings.ReplaceAll(sql, "KV", tableName(generation))
 }
 
 // site is the identity of a store.
@@ -49,7 +50,7 @@ type site struct {
 	instance   string
 }
 
-var readSite = statement{"site", "select name, value from tollhouse.site where name in ('generation', 'instance')"}
+var readSite = statement{"site", "select name, value from site where name in ('generation', 'instance')"}
 
 // call reads the site into s.
 func (s *site) call() call {
@@ -84,17 +85,17 @@ func (db *DB) examine(ctx context.Context, c *conn) (refusal, err error) {
 		return refusal, err
 	}
 	exists := false
-	if err = c.QueryRow(ctx, areMade).Scan(&exists); err != nil {
+	if err = c.QueryRow(ctx, areMade, db.address.schema).Scan(&exists); err != nil {
 		return nil, err
 	}
 	if !exists {
-		if err = createTables(ctx, c); err != nil {
+		if err = db.createTables(ctx, c); err != nil {
 			return nil, err
 		}
 	}
 	var found, since string
-	err = c.QueryRow(ctx, `select value, coalesce((select 'tollhouse ' || value || ' or newer' from tollhouse.site where name = 'layout_since'), ''),
-		decode(replace(gen_random_uuid()::text, '-', ''), 'hex') from tollhouse.site where name = 'layout'`).Scan(&found, &since, &db.server)
+	err = c.QueryRow(ctx, `select value, coalesce((select 'tollhouse ' || value || ' or newer' from site where name = 'layout_since'), ''),
+		decode(replace(gen_random_uuid()::text, '-', ''), 'hex') from site where name = 'layout'`).Scan(&found, &since, &db.server)
 	if err != nil {
 		return nil, err
 	}
@@ -148,25 +149,27 @@ func checkServer(product string, version int) error {
 }
 
 // lockTables keeps all others from creating tables until the transaction ends.
-var lockTables = "select pg_advisory_xact_lock(" + lockOf(lockSchema) + ")"
+func (a *Address) lockTables() string {
+	return "select pg_advisory_xact_lock(" + a.lock(lockSchema) + ")"
+}
 
 // areMade reads the catalog. to_regclass may remember that a table did not exist.
-const areMade = "select exists (select from pg_tables where schemaname = 'tollhouse' and tablename = 'site')"
+const areMade = "select exists (select from pg_tables where schemaname = $1 and tablename = 'site')"
 
-func createTables(ctx context.Context, c *conn) error {
+func (db *DB) createTables(ctx context.Context, c *conn) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockTables); err != nil {
+		if _, err := tx.Exec(ctx, db.address.lockTables()); err != nil {
 			return err
 		}
 		exists := false
-		err := tx.QueryRow(ctx, areMade).Scan(&exists)
+		err := tx.QueryRow(ctx, areMade, db.address.schema).Scan(&exists)
 		if err != nil || exists {
 			return err
 		}
 		// Only the first start needs the right to create a schema.
-		err = tx.QueryRow(ctx, "select exists (select from pg_namespace where nspname = 'tollhouse')").Scan(&exists)
+		err = tx.QueryRow(ctx, "select exists (select from pg_namespace where nspname = $1)", db.address.schema).Scan(&exists)
 		if err == nil && !exists {
-			_, err = tx.Exec(ctx, "create schema tollhouse")
+			_, err = tx.Exec(ctx, "create schema "+db.address.quotedSchema())
 		}
 		if err != nil {
 			return err
@@ -181,7 +184,7 @@ func createTables(ctx context.Context, c *conn) error {
 func (db *DB) createNext(ctx context.Context, c *conn) error {
 	db.site.generation++
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockTables); err != nil {
+		if _, err := tx.Exec(ctx, db.address.lockTables()); err != nil {
 			return err
 		}
 		_, err := tx.Conn().PgConn().Exec(ctx, in("drop table if exists KV;"+generationTable, db.site.generation)).ReadAll()
@@ -200,10 +203,10 @@ func (db *DB) Adopt(ctx context.Context) error {
 	}
 	defer c.discard()
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "select 1 from tollhouse.turn where id = 1 for update"); err != nil {
+		if _, err := tx.Exec(ctx, "select 1 from turn where id = 1 for update"); err != nil {
 			return err
 		}
-		moved, err := tx.Exec(ctx, "update tollhouse.site set value = $1 where name = 'generation' and value = $2",
+		moved, err := tx.Exec(ctx, "update site set value = $1 where name = 'generation' and value = $2",
 			strconv.Itoa(db.site.generation), strconv.Itoa(db.site.generation-1))
 		switch {
 		case err != nil:

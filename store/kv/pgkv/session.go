@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,7 +14,8 @@ import (
 // Session is one connection for what concerns the database as a whole: its servers, their
 // shared settings, its condition. It is not safe for concurrent use.
 type Session struct {
-	conn *pgx.Conn
+	conn    *pgx.Conn
+	address *Address
 }
 
 // AwayError means that no primary answers. It matches [kv.ErrAway].
@@ -32,7 +34,7 @@ func Dial(ctx context.Context, a *Address) (*Session, error) {
 	if err != nil {
 		return nil, asAway(ctx, err)
 	}
-	return &Session{conn: c.Conn}, nil
+	return &Session{conn: c.Conn, address: a}, nil
 }
 
 // asAway describes a failure of the connection or of the database. What the caller cancelled is
@@ -67,8 +69,8 @@ func (s *Session) exec(ctx context.Context, sql string, args ...any) error {
 }
 
 // The advisory locks on the database. Both numbers are ours alone; they are freed with the
-// session that holds them.
-const lockClass = 0x746f6c6c // "toll"
+// session that holds them. The first is the same for all locks of a schema.
+const lockClass = 0x746f6c6c // "toll", of the default schema
 
 const (
 	lockServer = 1 // shared by all servers; exclusive to write the shared settings
@@ -76,9 +78,16 @@ const (
 	lockJobs   = 16
 )
 
-func lockOf(lock int) string { return fmt.Sprintf("%d, %d", lockClass, lock) }
+func (a *Address) lock(lock int) string { return fmt.Sprintf("%d, %d", a.lockClass(), lock) }
+
+func (a *Address) lockClass() int32 {
+	if a.schema == SchemaDefault {
+		return lockClass
+	}
+	return int32(crc32.ChecksumIEEE([]byte("tollhouse locks of the schema " + a.schema)))
+}
 
 // tryLock takes a lock unless another session holds it.
 func (s *Session) tryLock(ctx context.Context, lock int) (bool, error) {
-	return one[bool](ctx, s, "select pg_try_advisory_lock("+lockOf(lock)+")")
+	return one[bool](ctx, s, "select pg_try_advisory_lock("+s.address.lock(lock)+")")
 }

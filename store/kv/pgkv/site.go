@@ -16,7 +16,7 @@ const (
 
 // Site returns all values by their names.
 func (s *Session) Site(ctx context.Context) (map[string]string, error) {
-	rows, err := s.conn.Query(ctx, "select name, value from tollhouse.site")
+	rows, err := s.conn.Query(ctx, "select name, value from site")
 	if err != nil {
 		return nil, asAway(ctx, err)
 	}
@@ -36,7 +36,7 @@ func (s *Session) Site(ctx context.Context) (map[string]string, error) {
 func (s *Session) SetSite(ctx context.Context, values map[string]string) error {
 	batch := &pgx.Batch{}
 	for name, value := range values {
-		batch.Queue("insert into tollhouse.site (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value", name, value)
+		batch.Queue("insert into site (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value", name, value)
 	}
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return asAway(ctx, err)
@@ -46,5 +46,5 @@ func (s *Session) SetSite(ctx context.Context, values map[string]string) error {
 
 // IsMade reports whether the database has tollhouse's tables.
 func (s *Session) IsMade(ctx context.Context) (bool, error) {
-	return one[bool](ctx, s, "select to_regclass('tollhouse.site') is not null")
+	return one[bool](ctx, s, "select to_regclass('site') is not null")
 }

@@ -148,7 +148,7 @@ func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) err
 	var source error
 	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		// A second Load waits here, and finds the records of the first.
-		if _, err := tx.Exec(ctx, lockTables); err != nil {
+		if _, err := tx.Exec(ctx, db.address.lockTables()); err != nil {
 			return err
 		}
 		filled := false
@@ -161,7 +161,7 @@ func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) err
 		}
 		next, stop := iter.Pull2(records)
 		defer stop()
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{"tollhouse", tableName(db.site.generation)}, []string{"k", "v", "x"},
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{db.address.schema, tableName(db.site.generation)}, []string{"k", "v", "x"},
 			pgx.CopyFromFunc(func() ([]any, error) {
 				r, err, ok := next()
 				if err != nil {

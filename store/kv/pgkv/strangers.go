@@ -57,8 +57,8 @@ func (s *Session) Strangers(ctx context.Context) ([]Stranger, error) {
 		from pg_locks l left join pg_stat_activity a on a.pid = l.pid
 		where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.database = (select oid from pg_database where datname = current_database()) and l.pid <> pg_backend_pid()
 			and (l.classid = $1::int8::oid or l.classid = $2::int8::oid and a.usename is distinct from current_user)
-			and l.pid not in (select (told->>'backend')::int from tollhouse.server where seen > clock_timestamp() - interval '`+serverFresh+`' and told->>'backend' is not null)
-		order by 8, 2, 3 limit $3`, lockClass, lockNamed, strangersMax)
+			and l.pid not in (select (told->>'backend')::int from server where seen > clock_timestamp() - interval '`+serverFresh+`' and told->>'backend' is not null)
+		order by 8, 2, 3 limit $3`, oidOf(s.address.lockClass()), oidOf(s.address.namedClass()), strangersMax)
 	if err != nil {
 		return nil, asAway(ctx, err)
 	}
@@ -66,7 +66,7 @@ func (s *Session) Strangers(ctx context.Context) ([]Stranger, error) {
 	var class, lock int64
 	var found Stranger
 	_, err = pgx.ForEachRow(rows, []any{&class, &lock, &found.PID, &found.Role, &found.Application, &found.Address, &found.Hidden, &found.OurRole}, func() error {
-		found.Lock = lockName(class, int(lock))
+		found.Lock = s.address.lockName(class, int(lock))
 		strangers = append(strangers, found)
 		return nil
 	})
@@ -76,9 +76,9 @@ func (s *Session) Strangers(ctx context.Context) ([]Stranger, error) {
 	return strangers, nil
 }
 
-func lockName(class int64, lock int) string {
+func (a *Address) lockName(class int64, lock int) string {
 	switch {
-	case class == lockNamed:
+	case class == oidOf(a.namedClass()):
 		return "a lock that backups wait for"
 	case lock == lockServer:
 		return "the lock of running servers, which starts, restore and move wait for"
@@ -92,6 +92,9 @@ func lockName(class int64, lock int) string {
 	}
 	return fmt.Sprintf("the lock %d of the servers", lock)
 }
+
+// oidOf returns the class of a lock as pg_locks has it.
+func oidOf(class int32) int64 { return int64(uint32(class)) }
 
 // holders says who holds the lock of running servers, for an error, or "".
 func (s *Session) holders(ctx context.Context) string {

@@ -29,8 +29,8 @@ var (
 	findExpired = statement{"find expired", "select k from KV where x > 0 and x <= extract(epoch from statement_timestamp())::bigint" +
 		" order by x, k desc limit $1"}
 	dropExpired = statement{"drop expired", "delete from KV where k = any($1) and x > 0 and x <= extract(epoch from clock_timestamp())::bigint"}
-	dropMarks   = statement{"drop marks", "delete from tollhouse.mark where at < clock_timestamp() - interval '30 days'" +
-		" and at < (select max(at) from tollhouse.mark)"}
+	dropMarks   = statement{"drop marks", "delete from mark where at < clock_timestamp() - interval '30 days'" +
+		" and at < (select max(at) from mark)"}
 )
 
 // Sweep drops the rows that expired more than a day ago, a few at a time, and the marks of
