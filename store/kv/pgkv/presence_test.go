@@ -223,7 +223,7 @@ func TestCopiedDatabase(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §12): two instances share a database by schemas of their own: neither
+// Promise (Postgres §1): two instances share a database by schemas of their own: neither
 // sees the other's data, servers, locks or notes
 func TestInstancesInSchemas(t *testing.T) {
 	t.Parallel()
@@ -268,7 +268,7 @@ func TestInstancesInSchemas(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §12): the name of a schema has at most 40 letters, digits and _, and is not
+// Promise (Postgres §1): the name of a schema has at most 40 letters, digits and _, and is not
 // one that PostgreSQL or others use
 func TestSchemaNames(t *testing.T) {
 	t.Parallel()
