@@ -163,6 +163,11 @@ func (r *restoration) intoDatabase(ctx context.Context, b *store.BackupFile) err
 	if out.SameKey != nil && !*out.SameKey {
 		p.Note("warning: the backup was made with a different server key (fingerprint %s, here %s): %s", r.header.Key, replaced.Key, datadir.LostWithKey)
 	}
+	if r.resume {
+		if err := database.KeepPlace(ctx, address); err != nil {
+			return err
+		}
+	}
 	r.noteHeld()
 	p.Note("%s is kept until the next restore: to undo this one, stop the servers and run: psql %s -c \"update %s set value = '%d' where name = 'generation'\"", out.Replaced, term.ShellQuote(address.String()), siteOf(address), replaced.Old)
 	return p.Done(out, "restored %s from the backup of %s into %s of %s", term.Count(r.totals.Records, "record", "records"), r.header.Created.Format(time.RFC3339), out.Generation, nameOf(address))
@@ -181,7 +186,7 @@ func (r *restoration) record(ctx context.Context, db kv.DB) (err error) {
 	if err := store.RecordRestore(ctx, db, r.header, time.Now()); err != nil || r.resume {
 		return err
 	}
-	r.held, err = webhook.HoldRestored(ctx, db, time.Now())
+	r.held, err = webhook.HoldUnasked(ctx, db, webhook.HeldRestored, time.Now())
 	return err
 }
 

@@ -395,7 +395,11 @@ func (p *program) webhookHold(verb, short string) *cobra.Command {
 		RunE: p.doing(func(ctx context.Context, _ []string) error {
 			var h api.WebhookHold
 			err := p.manage(ctx, "webhook "+verb, needsData, func(a *adminClient) error {
-				return a.call(ctx, "POST", "/admin/webhook-"+verb, struct{}{}, &h)
+				err := a.call(ctx, "POST", "/admin/webhook-"+verb, struct{}{}, &h)
+				if err == nil && !h.Held && a.database != nil {
+					err = a.database.KeepPlace(ctx)
+				}
+				return err
 			})
 			if err != nil {
 				return err
@@ -410,8 +414,11 @@ func (p *program) webhookHold(verb, short string) *cobra.Command {
 
 // heldBecause says why deliveries are held.
 func heldBecause(reason string) string {
-	if reason == webhook.HeldRestored {
+	switch reason {
+	case webhook.HeldRestored:
 		return "after a restore"
+	case webhook.HeldCopied:
+		return "after the database was restored from a dump, copied or upgraded"
 	}
 	return "by an operator"
 }

@@ -17,6 +17,7 @@ type WebhooksProps struct {
 	Older         string // address of the next page; may be empty
 	Held          bool   // all deliveries
 	Restored      bool   // since the store was restored from a backup
+	Copied        bool   // since the database was restored from a dump, copied or upgraded
 	Hold          DeliveriesHeld
 	HoldURL       string // where the forms that hold and resume all deliveries are posted
 	ResumeURL     string
@@ -113,8 +114,11 @@ func (p WebhooksProps) hold() deskForm {
 
 func (p WebhooksProps) held() blocking {
 	n := blocking{State: stateWarning, What: "Deliveries are held.", Why: "No events are lost; resuming continues where they stopped."}
-	if p.Restored {
+	switch {
+	case p.Restored:
 		n.What = "Deliveries are held because this store was restored from a backup."
+	case p.Copied:
+		n.What = "Deliveries are held because the database was restored from a dump, copied or upgraded."
 	}
 	n.Act = deskAct{Do: "resume", Action: p.ResumeURL, Token: p.FormToken, Label: "Resume all deliveries"}
 	return n
@@ -173,7 +177,7 @@ func (b blocking) draw(p Page) templ.Component {
 		var templ_7745c5c3_Var4 string
 		templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(visible(b.What))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 125, Col: 30}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 129, Col: 30}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 		if templ_7745c5c3_Err != nil {
@@ -186,7 +190,7 @@ func (b blocking) draw(p Page) templ.Component {
 		var templ_7745c5c3_Var5 string
 		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(visible(b.Why))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 125, Col: 58}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 129, Col: 58}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 		if templ_7745c5c3_Err != nil {
@@ -204,7 +208,7 @@ func (b blocking) draw(p Page) templ.Component {
 			var templ_7745c5c3_Var6 templ.SafeURL
 			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinURLErrs(p.at(b.Link.Href))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 128, Col: 46}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 132, Col: 46}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 			if templ_7745c5c3_Err != nil {
@@ -217,7 +221,7 @@ func (b blocking) draw(p Page) templ.Component {
 			var templ_7745c5c3_Var7 string
 			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(b.Link.Label)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 128, Col: 63}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhooks.templ`, Line: 132, Col: 63}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 			if templ_7745c5c3_Err != nil {

@@ -170,7 +170,10 @@ func serve(ctx context.Context, o Options, join pgkv.PresenceOptions) (*datadir.
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := pgkv.Join(ctx, join)
+	var p *pgkv.Presence
+	if err = holdCopied(ctx, db, o.Store.Log); err == nil {
+		p, err = pgkv.Join(ctx, join)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

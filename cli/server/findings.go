@@ -28,6 +28,7 @@ type row struct {
 
 const (
 	nextDoctor   = "run tollhouse doctor on the server"
+	nextResume   = "if this is the real server and not a copy: tollhouse webhook resume"
 	nextEndpoint = "look at its deliveries: tollhouse webhook deliveries ENDPOINT_ID"
 )
 
@@ -49,7 +50,8 @@ var (
 
 	webhookDisabled = &row{"webhooks", admin.StateWarning, "Webhook endpoint disabled", "The server disabled a webhook endpoint.", nextEndpoint}
 	webhookFailing  = &row{"webhooks", admin.StateWarning, "Webhook endpoint failing", "A webhook endpoint has failed for a day or longer.", nextEndpoint}
-	webhooksHeld    = &row{"webhooks", admin.StateWarning, "Webhooks held", "All deliveries are held since a restore.", "if this is the real server and not a copy: tollhouse webhook resume"}
+	webhooksHeld    = &row{"webhooks", admin.StateWarning, "Webhooks held", "All deliveries are held since a restore.", nextResume}
+	webhooksCopied  = &row{"webhooks", admin.StateWarning, "Webhooks held", "All deliveries are held: the database is a restored dump, a copy, or newly upgraded.", nextResume}
 
 	storeLarge = &row{"size", admin.StateWarning, "Store too large", "The store uses %s, more than the %s of --alarm-size.", "keep events for a shorter time with --retain, or raise --alarm-size"}
 
@@ -69,7 +71,7 @@ func (r *row) isSent() bool { return r.check != factorsOff.check }
 // rows is the table.
 var rows = []*row{
 	diskFull, diskLow, storeDamaged, clockWrong, certificateMissing, certificateExpired, certificateLate, backupFailed, backupOverdue, backupThenFailed,
-	webhookDisabled, webhookFailing, webhooksHeld, storeLarge, alarmsFailing, factorsOff, factorsElsewhere, factorsSealed, factorsMissing, databaseAway,
+	webhookDisabled, webhookFailing, webhooksHeld, webhooksCopied, storeLarge, alarmsFailing, factorsOff, factorsElsewhere, factorsSealed, factorsMissing, databaseAway,
 }
 
 // checksOfRows returns the names of the checks in the table.
@@ -287,8 +289,11 @@ func (u checkup) lastingWebhooks(ctx context.Context) (found []lasting, err erro
 	if err != nil {
 		return nil, err
 	}
-	if in.Held && in.Reason == webhook.HeldRestored {
+	switch {
+	case in.Held && in.Reason == webhook.HeldRestored:
 		found = webhooksHeld.now()
+	case in.Held && in.Reason == webhook.HeldCopied:
+		found = webhooksCopied.now()
 	}
 	now := u.data.Store.Now()
 	err = u.data.Store.Webhooks.Each(ctx, func(e webhook.Endpoint) error {

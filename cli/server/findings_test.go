@@ -108,7 +108,7 @@ func TestFindings(t *testing.T) {
 	must.Get(s.Webhooks.Hold(ctx, webhook.System))(t)
 	is("an operator holds all", "webhooks", admin.StateWarning, admin.StateOK)
 	must.Get(s.Webhooks.Resume(ctx, webhook.System))(t)
-	must.Get(webhook.HoldRestored(ctx, r.data().DB, time.Now()))(t)
+	must.Get(webhook.HoldUnasked(ctx, r.data().DB, webhook.HeldRestored, time.Now()))(t)
 	is("held since a restore", "webhooks", admin.StateWarning, admin.StateWarning)
 	must.Get(s.Webhooks.Resume(ctx, webhook.System))(t)
 }

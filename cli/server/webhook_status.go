@@ -177,6 +177,8 @@ func (u checkup) webhooks(ctx context.Context) admin.Finding {
 		return allRight(check, "none")
 	case c.Held && c.reason == webhook.HeldRestored:
 		return webhooksHeld.finding(webhooksHeld.next, "held since a restore at %s; nothing is sent", term.ShowTime(c.since.Unix()))
+	case c.Held && c.reason == webhook.HeldCopied:
+		return webhooksCopied.finding(webhooksCopied.next, "held since the database was found to be another one at %s (a restored dump, a copy, or a major upgrade); nothing is sent", term.ShowTime(c.since.Unix()))
 	case c.Held:
 		return warningOf(check, "tollhouse webhook resume", "held since %s; nothing is sent", term.ShowTime(c.since.Unix()))
 	case c.lost > 0:

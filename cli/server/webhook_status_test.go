@@ -64,7 +64,7 @@ func TestWebhookFindings(t *testing.T) {
 	must.Get(w.Hold(ctx, webhook.System))(t)
 	want(admin.StateWarning, "held since 2026-", "tollhouse webhook resume")
 	must.Get(w.Resume(ctx, webhook.System))(t)
-	must.Get(webhook.HoldRestored(ctx, data.DB, now))(t)
+	must.Get(webhook.HoldUnasked(ctx, data.DB, webhook.HeldRestored, now))(t)
 	want(admin.StateWarning, "held since a restore at 2026-", "if this is the real server and not a copy")
 }
 

@@ -107,6 +107,8 @@ const outline = `
 ### Releases
 ## Servers on one database
 ### Postgres §1: the database
+
+### Postgres §9: doctor, readiness, copies
 `
 
 // TestConformancePage holds conformance.md to the promises above the tests.

@@ -38,7 +38,7 @@ func (s *Server) webhooks(v *visit) error {
 		return err
 	}
 	p := views.WebhooksProps{
-		NewURL: newWebhookPath, Held: in.Held, Restored: in.Reason == webhook.HeldRestored, HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume",
+		NewURL: newWebhookPath, Held: in.Held, Restored: in.Reason == webhook.HeldRestored, Copied: in.Reason == webhook.HeldCopied, HoldURL: "/desk/webhook-hold", ResumeURL: "/desk/webhook-resume",
 		APIPath: api.WebhooksPath, CreateCommand: v.s.oauth.Command("tollhouse webhook create"),
 	}
 	if p.Hold, err = v.held(); err != nil {

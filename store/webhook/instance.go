@@ -12,6 +12,7 @@ import (
 // Why an instance is held.
 const (
 	HeldRestored = "restored" // from a backup, which may be a copy
+	HeldCopied   = "copied"   // its database is another one, which may be a copy
 	HeldAsked    = "asked"
 )
 
@@ -117,17 +118,16 @@ func (w *Webhooks) setHeld(ctx context.Context, by By, since time.Time, reason, 
 	return in, nil
 }
 
-// HoldRestored holds an instance that was restored from a backup, if it has endpoints: a
-// copy must not talk to the receivers of its original. It reports whether it is held
-// now.
-func HoldRestored(ctx context.Context, db kv.DB, now time.Time) (held bool, err error) {
+// HoldUnasked holds an instance that may be a copy, if it has endpoints: a copy must not talk
+// to the receivers of its original. It reports whether it is held now.
+func HoldUnasked(ctx context.Context, db kv.DB, reason string, now time.Time) (held bool, err error) {
 	err = record.UpdateAs(ctx, db, kv.Ruling, func(tx kv.Txn) error {
 		in, err := readInstance(tx)
 		if held = in.Held; err != nil || held || in.Endpoints == 0 {
 			return err
 		}
 		held = true
-		in.Held, in.Since, in.Reason = true, now, HeldRestored
+		in.Held, in.Since, in.Reason = true, now, reason
 		in.Changes++
 		return writeInstance(tx, in)
 	})
