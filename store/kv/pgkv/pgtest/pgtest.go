@@ -2,7 +2,8 @@
 // as in production; the one that tests share does not, since nothing cuts its power.
 //
 // A server runs under a shell that waits for the test process: it stops and removes its
-// files however the tests end.
+// files however the tests end. Its programs are those of the first postgres in PATH, or
+// Debian's; .ci/run has each version in PATH in turn.
 package pgtest
 
 import (
