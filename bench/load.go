@@ -128,7 +128,7 @@ func send(hc *http.Client, r *http.Request) (int64, error) {
 	}
 	defer answer.Body.Close()
 	size, err := io.Copy(io.Discard, answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
+	if err == nil && answer.StatusCode/100 != 2 {
 		err = fmt.Errorf("status %d", answer.StatusCode)
 	}
 	return size, err

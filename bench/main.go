@@ -10,7 +10,8 @@
 // The second measures pages of events alone, of stores of these sizes, and says
 // what it took to load them. With -peers it measures next to other servers, and
 // installs or builds some of them; with -grow, over more connections and among more
-// accounts. Only the ratios within one run mean anything.
+// accounts; with -database, one server and two on PostgreSQL next to what one writes by hand,
+// and under a snapshot that is held open (-snapshot 5m). Only the ratios within one run mean anything.
 package main
 
 import (
@@ -42,6 +43,8 @@ const (
 	clientsMax = 256
 	eventsMax  = 10_000_000
 	startsMax  = 500
+
+	snapshotMax = time.Hour
 )
 
 func main() {
@@ -58,6 +61,8 @@ func main() {
 	flag.IntVar(&s.ready, "ready", 0, "measure so many starts of dev, and of serve on a fresh directory, instead")
 	beside := flag.Bool("peers", false, "measure refreshes and events next to other servers instead")
 	grow := flag.Bool("grow", false, "measure requests over 1 to 256 connections, and events that 1 to 1,000 accounts share, instead")
+	database := flag.Bool("database", false, "measure one server and two on PostgreSQL next to hand-written pgx instead")
+	held := flag.Duration("snapshot", 0, "with -database: measure writes also while a snapshot is open for so long")
 	peerName := flag.String("serve-peer", "", "serve a peer (bench starts itself so)")
 	peerDir := flag.String("peer-dir", "", "where that peer has its data")
 	serveFloor := flag.Bool("serve-floor", false, "serve the floors (bench starts itself so)")
@@ -76,6 +81,9 @@ func main() {
 	}
 	if *beside {
 		exit(runPeers(s))
+	}
+	if *database {
+		exit(runDatabase(s, min(*held, snapshotMax)))
 	}
 	if *grow {
 		exit(runGrow(s))

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -77,30 +78,32 @@ type sqlStore interface {
 	event(ctx context.Context, id string) (string, error)
 }
 
+// authorized serves what next answers to whoever has a live access token.
+func authorized(s sqlStore, next func(r *http.Request) ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		ok, err := s.authorized(r.Context(), hashed(token))
+		if err == nil && !ok {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		var body []byte
+		if err == nil {
+			body, err = next(r)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body)
+	}
+}
+
 // eventRoutes serves pages of one type, and events by id.
 func eventRoutes(mux *http.ServeMux, s sqlStore) {
-	authorized := func(next func(w http.ResponseWriter, r *http.Request) ([]byte, error)) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			ok, err := s.authorized(r.Context(), hashed(token))
-			if err == nil && !ok {
-				w.WriteHeader(http.StatusUnauthorized)
-				return
-			}
-			var body []byte
-			if err == nil {
-				body, err = next(w, r)
-			}
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
-			}
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-			_, _ = w.Write(body)
-		}
-	}
-	mux.HandleFunc("GET /api/events", authorized(func(_ http.ResponseWriter, r *http.Request) ([]byte, error) {
+	mux.HandleFunc("GET /api/events", authorized(s, func(r *http.Request) ([]byte, error) {
 		q := r.URL.Query()
 		limit, _ := strconv.Atoi(q.Get("limit"))
 		before, _ := strconv.ParseInt(cmp.Or(q.Get("createdAt[lte]"), "99999999999"), 10, 64)
@@ -119,7 +122,7 @@ func eventRoutes(mux *http.ServeMux, s sqlStore) {
 		}
 		return fmt.Appendf(body, `],"hasMore":%t}`, more), nil
 	}))
-	mux.HandleFunc("GET /api/events/{id}", authorized(func(_ http.ResponseWriter, r *http.Request) ([]byte, error) {
+	mux.HandleFunc("GET /api/events/{id}", authorized(s, func(r *http.Request) ([]byte, error) {
 		body, err := s.event(r.Context(), r.PathValue("id"))
 		return []byte(body), err
 	}))
@@ -132,6 +135,15 @@ create table clients (id text primary key, secret bytea not null);
 create table access_tokens (hash bytea primary key, family text not null, expires_at bigint not null);
 create table refresh_tokens (hash bytea primary key, family text not null, expires_at bigint not null, used_at bigint);`
 	sqlIndex = `create index events_by_type on events (type, created_at desc, id desc)`
+
+	sqlResources = `
+create table log (account text primary key, head bigint not null) with (fillfactor = 50);
+create table resources (kind text, id text, last bigint not null, body text not null, primary key (kind, id));
+insert into log values ('acct_bench', 0)`
+	// An event of a change, at the end of the account's log, and the resource.
+	sqlPut = `with head as (update log set head = head + 1 where account = 'acct_bench' returning head),
+added as (insert into events select 'put_' || head, $1 || '.updated', $4, $3 from head)
+insert into resources select $1, $2, head, $3 from head on conflict (kind, id) do update set last = excluded.last, body = excluded.body`
 
 	sqlAuthorized = `select count(*) from access_tokens where hash = $1 and expires_at > $2`
 	sqlPage       = `select body from events where type = $1 and created_at <= $2 order by created_at desc, id desc limit $3`
@@ -259,6 +271,9 @@ func servePostgres(ctx context.Context, dir string) (http.Handler, error) {
 	if _, err := pool.Exec(ctx, sqlIndex); err != nil {
 		return nil, err
 	}
+	if _, err := pool.Exec(ctx, sqlResources); err != nil {
+		return nil, err
+	}
 	if _, err := pool.Exec(ctx, `vacuum analyze events`); err != nil {
 		return nil, err
 	}
@@ -272,6 +287,7 @@ func servePostgres(ctx context.Context, dir string) (http.Handler, error) {
 	mux := http.NewServeMux()
 	eventRoutes(mux, db)
 	mux.HandleFunc("POST /oauth/v2/token", db.token)
+	mux.HandleFunc("PUT /api/resources/{kind}/{id}", authorized(db, db.put))
 	return mux, nil
 }
 
@@ -334,6 +350,16 @@ func (db postgres) page(ctx context.Context, typ string, before int64, limit int
 
 func (db postgres) event(ctx context.Context, id string) (body string, err error) {
 	return body, db.QueryRow(ctx, sqlEventByID, id).Scan(&body)
+}
+
+// put replaces a resource and records the event of that.
+func (db postgres) put(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.Exec(r.Context(), sqlPut, r.PathValue("kind"), r.PathValue("id"), string(body), time.Now().Unix())
+	return body, err
 }
 
 // token issues tokens by password, which it does not hash, and by refresh.

@@ -310,7 +310,7 @@ func named(server string) func(*scenario) bool {
 }
 
 func printRatio(a, b *scenario) {
-	ratios := pairs(&scenario{rounds: a.rounds, floor: b}, func(a, b measured) float64 { return a.perSecond / b.perSecond })
+	ratios := ratios(a, b)
 	fmt.Printf("%s: %.2f × the requests/s of %s (%.2f–%.2f)\n", a.name, median(ratios, same), b.name[strings.LastIndex(b.name, ", ")+2:], slices.Min(ratios), slices.Max(ratios))
 }
 

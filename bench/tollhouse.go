@@ -84,11 +84,21 @@ func startTollhouseOn(binary, address, file, dir string) (*instance, error) {
 	if _, err := t.command("event", "import", file, "--account", account, "--quiet"); err != nil {
 		return nil, err
 	}
+	return t, t.serveOn(dir)
+}
+
+// serveOn starts a server on a database, whose key is in dir.
+func (t *instance) serveOn(dir string) error {
 	key := filepath.Join(dir, "key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("5f1c", 16)+"\n"), 0o600); err != nil {
-		return nil, err
+		return err
 	}
-	return t, t.serve("--key-file", key)
+	if err := t.serve("--key-file", key, "--public-url", "http://127.0.0.1"); err != nil {
+		return err
+	}
+	address, _ := t.ready["listen"].([]any)
+	t.ready["url"] = fmt.Sprintf("http://%v", address[0])
+	return nil
 }
 
 // seedPeople makes a user and a client.
