@@ -44,6 +44,15 @@ const (
 type scheme struct {
 	name string
 	work func(writer int) error
+	dsn  string // of its database, if that matters
+}
+
+// snapshot opens a snapshot of the scheme's database, until end is called.
+func (s scheme) snapshot(b *testing.B) (end func()) {
+	b.Helper()
+	conn := must.Get(pgx.Connect(b.Context(), s.dsn))(b)
+	must.Get(conn.Exec(b.Context(), "begin isolation level repeatable read; select 1"))(b)
+	return func() { must.Do(b, conn.Close(context.Background())) }
 }
 
 func BenchmarkBesideHand(b *testing.B) {
@@ -63,6 +72,37 @@ func BenchmarkBesideHand(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkBesideSnapshot is how much of their rate writers keep while a snapshot of the
+// database is open, as pg_dump's is, after TOLLHOUSE_BENCH_SNAPSHOT of it (10 s unless set).
+func BenchmarkBesideSnapshot(b *testing.B) {
+	open, err := time.ParseDuration(os.Getenv("TOLLHOUSE_BENCH_SNAPSHOT"))
+	if err != nil {
+		open = 10 * time.Second
+	}
+	const writers, round = 16, 5 * time.Second
+	for name, of := range map[string]func(*testing.B, int) []scheme{
+		"append":  func(b *testing.B, writers int) []scheme { return appends(b, writers, 1) },
+		"refresh": refreshes,
+	} {
+		b.Run(name, func(b *testing.B) {
+			schemes := of(b, writers)[:2] // ours, and by hand
+			for b.Loop() {
+				for _, s := range schemes {
+					before := rate(b, s, writers, round)
+					end := s.snapshot(b)
+					_ = rate(b, s, writers, open)
+					during := rate(b, s, writers, round)
+					end()
+					after := rate(b, s, writers, round)
+					b.ReportMetric(before, s.name+"/s")
+					b.ReportMetric(during/max(before, after), s.name+"-kept")
+				}
+			}
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }
 
@@ -117,13 +157,16 @@ func rate(b *testing.B, s scheme, writers int, round time.Duration) float64 {
 }
 
 // stores returns the store over both kinds of updates.
-func stores(b *testing.B) (group, serial *storetest.Fixture) {
+func stores(b *testing.B) (group, serial *storetest.Fixture, dsn string) {
 	b.Helper()
 	over := func(wrap func(*pgkv.DB) kv.DB) *storetest.Fixture {
-		db := open(b, pgtest.New(b).Database(b))
+		dsn = pgtest.New(b).Database(b)
+		db := open(b, dsn)
 		return storetest.Open(b, wrap(db), storetest.NewClock(), func(o *store.Options) { o.Rotations = 1 << 28 })
 	}
-	return over(func(db *pgkv.DB) kv.DB { return db }), over(func(db *pgkv.DB) kv.DB { return pgkv.Serializable{DB: db} })
+	serial = over(func(db *pgkv.DB) kv.DB { return pgkv.Serializable{DB: db} })
+	group = over(func(db *pgkv.DB) kv.DB { return db })
+	return group, serial, dsn
 }
 
 // twoProcesses returns the stores of two processes on one database.
@@ -135,9 +178,9 @@ func twoProcesses(b *testing.B) []*storetest.Fixture {
 }
 
 // hand returns connections for writers, as the store has them, and the tables.
-func hand(b *testing.B, tables string) (conns chan *pgx.Conn) {
+func hand(b *testing.B, tables string) (conns chan *pgx.Conn, dsn string) {
 	b.Helper()
-	dsn := pgtest.New(b).Database(b)
+	dsn = pgtest.New(b).Database(b)
 	conns = make(chan *pgx.Conn, 24)
 	for range cap(conns) {
 		conn := must.Get(pgx.Connect(b.Context(), dsn))(b)
@@ -147,15 +190,15 @@ func hand(b *testing.B, tables string) (conns chan *pgx.Conn) {
 	conn := <-conns
 	must.Get(conn.Exec(b.Context(), tables))(b)
 	conns <- conn
-	return conns
+	return conns, dsn
 }
 
 const notes = "asked to be reminded by telephone, never by letter, before each invoice"
 
 func appends(b *testing.B, writers, logs int) []scheme {
 	b.Helper()
-	group, serial := stores(b)
-	conns := hand(b, `
+	group, serial, dsn := stores(b)
+	conns, handDSN := hand(b, `
 		create table log (account text primary key, head bigint not null) with (fillfactor = 50);
 		create table event (account text, position bigint, type text not null, resource text not null, at timestamptz not null, body jsonb not null, primary key (account, position));
 		create index on event (account, type, position);
@@ -191,13 +234,13 @@ func appends(b *testing.B, writers, logs int) []scheme {
 			fmt.Sprintf("acct_%d", int(n)%logs), "customer.updated", fmt.Sprintf("cus_%d", n%5000), body)
 		return err
 	}
-	return []scheme{{"group", record(group)}, {"hand", byHand}, {"two", record(twoProcesses(b)...)}, {"serializable", record(serial)}}
+	return []scheme{{"group", record(group), dsn}, {"hand", byHand, handDSN}, {"two", record(twoProcesses(b)...), ""}, {"serializable", record(serial), ""}}
 }
 
 func refreshes(b *testing.B, writers int) []scheme {
 	b.Helper()
-	group, serial := stores(b)
-	conns := hand(b, `
+	group, serial, dsn := stores(b)
+	conns, handDSN := hand(b, `
 		create table refresh (hash bytea primary key, family bigint not null, used timestamptz, next bytea);
 		create table access (hash bytea primary key, family bigint not null, expires timestamptz not null);
 		create table family (id bigint primary key, head bytea not null, at timestamptz not null) with (fillfactor = 50)`)
@@ -242,5 +285,5 @@ func refreshes(b *testing.B, writers int) []scheme {
 		}
 		return err
 	}
-	return []scheme{{"group", rotate(group)}, {"hand", byHand}, {"two", rotate(twoProcesses(b)...)}, {"serializable", rotate(serial)}}
+	return []scheme{{"group", rotate(group), dsn}, {"hand", byHand, handDSN}, {"two", rotate(twoProcesses(b)...), ""}, {"serializable", rotate(serial), ""}}
 }

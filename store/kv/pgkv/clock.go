@@ -30,9 +30,14 @@ func (s *Session) Clock(ctx context.Context) (c Clock, err error) {
 			c.Now, c.Offset = now, begun.Add(took/2).Sub(now)
 		}
 	}
+	return c, nil
+}
+
+// lastWrite returns when any server committed last, or the zero time.
+func (s *Session) lastWrite(ctx context.Context) (time.Time, error) {
 	last, err := one[*time.Time](ctx, s, "select max(at) from mark")
-	if last != nil {
-		c.LastWrite = *last
+	if last == nil {
+		return time.Time{}, err
 	}
-	return c, err
+	return *last, err
 }

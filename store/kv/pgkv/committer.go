@@ -25,6 +25,12 @@ const (
 	groupBytesMax = 8 << 20
 	// retryPause is between two attempts of a group.
 	retryPause = 50 * time.Millisecond
+	// Of each server the marks of at least so many groups are kept.
+	marksKept = 256
+	// versionsMax transactions may have begun since the oldest snapshot of the database
+	// before changes add versions, and every countEvery that is looked at.
+	versionsMax = 200
+	countEvery  = time.Second
 )
 
 // op is one Update on its way through the committer.
@@ -100,6 +106,9 @@ type committer struct {
 	pending *pending
 	expired [][]byte
 	broken  error // a read failed: this attempt is void
+
+	versions bool      // changes add versions
+	counted  time.Time // when that was decided
 }
 
 func newCommitter(db *DB) *committer {
@@ -302,6 +311,9 @@ func (c *committer) takeTurn() error {
 	}
 	var found site
 	calls := []call{{statement: beginCommit}, {statement: takeTurn}, found.call()}
+	if time.Since(c.counted) > countEvery {
+		calls = append(calls, c.countVersions())
+	}
 	if keys := c.asked(); len(keys) > 0 {
 		calls = append(calls, c.db.getCall(keys, func(key, sealed []byte) { c.known[string(key)] = sealed }))
 	}
@@ -311,6 +323,24 @@ func (c *committer) takeTurn() error {
 	}
 	c.db.counts.turnWait.Store(int64(time.Since(begun)))
 	return c.db.same(found)
+}
+
+// oldest reads how many transactions have begun since the oldest snapshot: of a session such
+// as pg_dump, of a replication slot, or of a prepared transaction.
+var oldest = statement{"oldest", `select coalesce(greatest(
+	(select max(age(backend_xmin)) from pg_stat_activity where pid <> pg_backend_pid()),
+	(select max(age(xmin)) from pg_replication_slots),
+	(select max(age(transaction)) from pg_prepared_xacts)), 0)::bigint`}
+
+// countVersions decides whether changes replace the last version of a key or add one. While
+// there is an old snapshot PostgreSQL keeps what every commit replaces, such as the head of
+// a log. Replaced in place, the former rows of a key stand before its last one in the index,
+// and every read and write inside the turn goes through all of them; those of lower numbers
+// stand behind it.
+func (c *committer) countVersions() call {
+	return call{statement: oldest, row: func(v [][]byte) {
+		c.versions, c.counted = int8Value(v[0]) > versionsMax, time.Now()
+	}}
 }
 
 // asked returns the keys of the group, which count as absent until they were read.
@@ -394,14 +424,28 @@ func (c *committer) readLate(one call) error {
 }
 
 var (
-	deleteRows = statement{"delete", "delete from KV where k = any($1)"}
-	writeRows  = statement{"write", "insert into KV (k, v, x) select * from unnest($1::bytea[], $2::bytea[], $3::bigint[])" +
-		" on conflict (k) do update set v = excluded.v, x = excluded.x"}
-	writeMark = statement{"mark", "insert into mark values ($1, $2, clock_timestamp())" +
-		" on conflict (server) do update set seq = excluded.seq, at = excluded.at"}
-	readMark = statement{"read mark", "select seq from mark where server = $1"}
-	commit   = statement{"commit", "commit"}
+	deleteRows = statement{"delete", "delete from KV where ctid = any(array(select last.ctid from unnest($1::bytea[]) w (k), " + lastVersion("ctid", "") + "))"}
+	writeRows  = statement{"write", write + "n from KV where k = w.k order by n desc limit 1), 0) from " + written +
+		" on conflict (k, n) do update set v = excluded.v, x = excluded.x"}
+	addVersions = statement{"add versions", write + "n + 1 from KV where k = w.k order by n desc limit 1), 0) from " + written}
+	dropFormer  = statement{"drop former", "delete from KV where ctid = any(array(select last.ctid from unnest($1::bytea[]) w (k), " + lastVersion("ctid", "offset 1") + "))"}
+	writeMark   = statement{"mark", "insert into mark values ($1, $2, clock_timestamp())"}
+	dropMarks   = statement{"drop marks", "delete from mark where server = $1 and seq > $2 and seq <= $3"}
+	touchMark   = statement{"touch mark", "update mark set at = clock_timestamp() where server = $1 and seq = $2"}
+	readMark    = statement{"read mark", "select seq from mark where server = $1 and seq = $2"}
+	commit      = statement{"commit", "commit"}
 )
+
+const (
+	write   = "insert into KV (k, v, x, n) select w.k, w.v, w.x, coalesce((select "
+	written = "unnest($1::bytea[], $2::bytea[], $3::bigint[]) w (k, v, x)"
+)
+
+// lastVersion selects, for each w.k, the last version of a key, or the one before it. It
+// comes from the index, and none that was deleted stands before it there.
+func lastVersion(columns, offset string) string {
+	return "lateral (select " + columns + " from KV where k = w.k order by n desc " + offset + " limit 1) last"
+}
 
 // commit writes the group's changes and its mark, and commits. If there is no answer it
 // finds out what happened.
@@ -410,11 +454,11 @@ func (c *committer) commit() error {
 	if len(c.expired) > 0 { // before the writes, which may renew a row
 		calls = append(calls, call{statement: c.db.in(dropExpired), params: [][]byte{byteaArray(c.expired)}})
 	}
-	calls = append(calls, c.db.writes(c.pending.changes)...)
+	calls = append(calls, c.db.writes(c.pending.changes, c.versions)...)
 	c.seq++
 	told := c.answerInTime()
 	defer told.Stop()
-	err := c.send(append(calls, c.mark(), call{statement: commit})...)
+	err := c.send(append(append(calls, c.mark()...), call{statement: commit})...)
 	if err == nil {
 		return nil
 	}
@@ -434,8 +478,9 @@ func (c *committer) commit() error {
 	}
 }
 
-// writes returns the statements for changes.
-func (db *DB) writes(changes map[string]change) (calls []call) {
+// writes returns the statements for changes: a new version of each key, or a change of the
+// last one.
+func (db *DB) writes(changes map[string]change, versions bool) (calls []call) {
 	var deleted, keys, values [][]byte
 	var expiries []int64
 	for key, change := range changes {
@@ -448,14 +493,24 @@ func (db *DB) writes(changes map[string]change) (calls []call) {
 	if len(deleted) > 0 {
 		calls = append(calls, call{statement: db.in(deleteRows), params: [][]byte{byteaArray(deleted)}})
 	}
-	if len(keys) > 0 {
-		calls = append(calls, call{statement: db.in(writeRows), params: [][]byte{byteaArray(keys), byteaArray(values), int8Array(expiries)}})
+	if len(keys) == 0 {
+		return calls
 	}
-	return calls
+	params := [][]byte{byteaArray(keys), byteaArray(values), int8Array(expiries)}
+	if !versions {
+		return append(calls, call{statement: db.in(writeRows), params: params})
+	}
+	return append(calls, call{statement: db.in(addVersions), params: params}, call{statement: db.in(dropFormer), params: params[:1]})
 }
 
-func (c *committer) mark() call {
-	return call{statement: writeMark, params: [][]byte{c.db.server, int8Param(int64(c.seq))}}
+// mark writes the mark of a group, and now and then drops old ones.
+func (c *committer) mark() []call {
+	calls := []call{{statement: writeMark, params: [][]byte{c.db.server, int8Param(int64(c.seq))}}}
+	if c.seq%marksKept == 0 {
+		last := int64(c.seq) - marksKept
+		calls = append(calls, call{statement: dropMarks, params: [][]byte{c.db.server, int8Param(last - marksKept), int8Param(last)}})
+	}
+	return calls
 }
 
 // send commits. A warning may mean that the wait for the standby was cancelled: then the
@@ -518,19 +573,18 @@ func (c *committer) look() (in bool, err error) {
 		return false, err
 	}
 	var found site
-	var seq uint64
 	err = c.c.exchange(c.db.opts.wait(answerMax),
 		call{statement: beginCommit}, call{statement: takeTurn}, found.call(),
-		call{statement: readMark, params: [][]byte{c.db.server}, row: func(v [][]byte) { seq = uint64(int8Value(v[0])) }})
+		call{statement: readMark, params: [][]byte{c.db.server, int8Param(int64(c.seq))}, row: func([][]byte) { in = true }})
 	if err == nil {
 		err = c.db.same(found)
 	}
 	switch {
 	case err != nil:
 		return false, err
-	case seq != c.seq:
+	case !in:
 		c.c.leave()
 		return false, nil
 	}
-	return true, c.send(c.mark(), call{statement: commit})
+	return true, c.send(call{statement: touchMark, params: [][]byte{c.db.server, int8Param(int64(c.seq))}}, call{statement: commit})
 }

@@ -21,10 +21,11 @@ const (
 	roleLasting        // may be idle in a transaction, and its statements may be long
 )
 
-// settings are those of every connection. A plan for a small table must not read all of
-// a large one; a process that was stopped or cut off in its turn holds the others up for
-// the committer's idle limit. PostgreSQL looks into its own
-// schema before that of the tables, so that no function of another role shadows its own.
+// settings are those of every connection. A plan for a small table must not read all of a
+// large one; where there is no index, enable_seqscan makes plans look so dear that
+// PostgreSQL would compile them. A process that was stopped or cut off in its turn holds the
+// others up for the committer's idle limit. PostgreSQL looks into its own schema before that
+// of the tables, so that no function of another role shadows its own.
 func (a *Address) settings(r role) string {
 	statement, idle := "5s", "10s"
 	switch r {
@@ -36,6 +37,7 @@ func (a *Address) settings(r role) string {
 	return fmt.Sprintf(`
 		set search_path = %s, pg_temp;
 		set enable_seqscan = off;
+		set jit = off;
 		set plan_cache_mode = force_generic_plan;
 		set statement_timeout = '%s';
 		set lock_timeout = '3s';

@@ -14,6 +14,14 @@ import (
 // CheckServer is what Open does with the answers of a server.
 var CheckServer = checkServer
 
+// Setting returns what PostgreSQL has for a setting in a session.
+func Setting(s *Session, ctx context.Context, name string) (string, error) {
+	return one[string](ctx, s, "select current_setting($1)", name)
+}
+
+// LastWrite is what a server that joins compares the clocks with.
+var LastWrite = (*Session).lastWrite
+
 // Serializable is a store whose updates are transactions of their own, SERIALIZABLE and
 // repeated when they conflict: what the committer is compared with.
 type Serializable struct{ *DB }
@@ -46,7 +54,7 @@ func (s Serializable) try(ctx context.Context, fn func(kv.Txn) error) (err error
 		c.leave()
 		return err
 	}
-	calls := append(s.writes(t.pending.changes), call{statement: commit})
+	calls := append(s.writes(t.pending.changes, false), call{statement: commit})
 	if err := c.exchange(0, calls...); err != nil {
 		c.leave()
 		return err

@@ -64,11 +64,11 @@ func TestOpenRefuses(t *testing.T) {
 	dsn := pgtest.Start(t)
 	must.Do(t, open(t, dsn).Close())
 	conn := sql(t, dsn)
-	const back = "update tollhouse.site set value = '1' where name = 'layout'"
+	const back = "update tollhouse.site set value = '2' where name = 'layout'"
 	for _, c := range []struct{ name, change, back, want, next string }{
-		{"another_layout", "update tollhouse.site set value = '2' where name = 'layout'", back, "layout 2", "start tollhouse 1.0.0 or newer"},
-		{"a_newer_release", "update tollhouse.site set value = case name when 'layout' then '2' else '1.4.0' end where name in ('layout', 'layout_since')", back, "layout 2", "start tollhouse 1.4.0 or newer"},
-		{"another_layout_without_a_number", "update tollhouse.site set value = '2' where name = 'layout'; delete from tollhouse.site where name = 'layout_since'", back, "layout 2", "start the version of tollhouse that the other servers run, or a newer one"},
+		{"another_layout", "update tollhouse.site set value = '3' where name = 'layout'", back, "layout 3", "start tollhouse 1.0.0 or newer"},
+		{"a_newer_release", "update tollhouse.site set value = case name when 'layout' then '3' else '1.4.0' end where name in ('layout', 'layout_since')", back, "layout 3", "start tollhouse 1.4.0 or newer"},
+		{"another_layout_without_a_number", "update tollhouse.site set value = '3' where name = 'layout'; delete from tollhouse.site where name = 'layout_since'", back, "layout 3", "start the version of tollhouse that the other servers run, or a newer one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run(t, conn, c.change)

@@ -150,6 +150,9 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	if found.Clock, err = s.Clock(ctx); err != nil {
 		return err
 	}
+	if found.Clock.LastWrite, err = s.lastWrite(ctx); err != nil {
+		return err
+	}
 	set, err := p.o.Judge(found)
 	if err != nil {
 		return err

@@ -155,7 +155,7 @@ func (r *reader) mustBeOpen() {
 	}
 }
 
-var getRows = statement{"get", "select k, v from KV where k = any($1)"}
+var getRows = statement{"get", "select w.k, last.v from unnest($1::bytea[]) w (k), " + lastVersion("v", "")}
 
 // getCall reads rows into memory of their own.
 func (db *DB) getCall(keys [][]byte, row func(key, sealed []byte)) call {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	layout     = 1      // of the tables; layout_since has the first release that knows it
+	layout     = 2      // of the tables; layout_since has the first release that knows it
 	versionMin = 150000 // PostgreSQL 15
 )
 
@@ -24,14 +24,16 @@ const (
 // schema of the address, which the search path of each connection has.
 const tables = `
 create table turn (id int primary key);
-create table mark (server bytea primary key, seq bigint not null, at timestamptz not null) with (fillfactor = 50);
+create table mark (server bytea, seq bigint, at timestamptz not null, primary key (server, seq));
 create table site (name text primary key, value text not null);
 create table server (id bytea primary key, told jsonb not null, seen timestamptz not null);
 insert into turn values (1);
-insert into site values ('layout', '1'), ('layout_since', '1.0.0'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
+insert into site values ('layout', '2'), ('layout_since', '1.0.0'), ('generation', '1'), ('instance', gen_random_uuid()::text)`
 
+// n numbers the versions of a key, of which only the last is not deleted: see
+// [committer.countVersions].
 const generationTable = `
-create table KV (k bytea primary key, v bytea not null, x bigint not null default 0)
+create table KV (k bytea, v bytea not null, x bigint not null default 0, n bigint not null default 0, primary key (k, n))
 	with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02);
 alter table KV alter column v set storage external;
 create index on KV (x) where x > 0`
@@ -99,6 +101,9 @@ func (db *DB) examine(ctx context.Context, c *conn) (refusal, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if found == "1" {
+		return db.convertTables(ctx, c)
+	}
 	if found != strconv.Itoa(layout) {
 		return &RefusedError{
 			Reason: fmt.Sprintf("the tables have layout %s, and this version of tollhouse knows %d", found, layout),
@@ -112,6 +117,39 @@ func (db *DB) examine(ctx context.Context, c *conn) (refusal, err error) {
 		return nil, db.createNext(ctx, c)
 	}
 	return nil, nil
+}
+
+// fromLayout1 numbers the versions of keys and keeps the marks of several groups.
+const fromLayout1 = `
+do $$ declare t text; begin
+	for t in select tablename from pg_tables where schemaname = current_schema and tablename ~ '^kv_[0-9]+$' loop
+		execute format('alter table %1$I add n bigint not null default 0, drop constraint %2$I, add primary key (k, n)', t, t || '_pkey');
+	end loop;
+end $$;
+alter table mark drop constraint mark_pkey, add primary key (server, seq);
+update site set value = '2' where name = 'layout'`
+
+// convertTables makes the tables those of the present layout, and examines them again.
+func (db *DB) convertTables(ctx context.Context, c *conn) (refusal, err error) {
+	alone := false
+	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, db.address.lockTables()); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, "select pg_try_advisory_xact_lock("+db.address.lock(lockServer)+")").Scan(&alone)
+		if err != nil || !alone {
+			return err
+		}
+		_, err = tx.Conn().PgConn().Exec(ctx, fromLayout1).ReadAll()
+		return err
+	})
+	if err == nil && !alone {
+		return &RefusedError{Reason: "servers run that know layout 1 of the tables, which this one would convert", Remedy: "stop them first"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db.examine(ctx, c)
 }
 
 func (db *DB) checkServer(ctx context.Context, c *conn) (refusal, err error) {

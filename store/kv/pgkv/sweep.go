@@ -28,15 +28,15 @@ var (
 	// second as their record, and their tags sort before its tag.
 	findExpired = statement{"find expired", "select k from KV where x > 0 and x <= extract(epoch from statement_timestamp())::bigint" +
 		" order by x, k desc limit $1"}
-	dropExpired = statement{"drop expired", "delete from KV where k = any($1) and x > 0 and x <= extract(epoch from clock_timestamp())::bigint"}
-	dropMarks   = statement{"drop marks", "delete from mark where at < clock_timestamp() - interval '30 days'" +
+	dropExpired  = statement{"drop expired", "delete from KV where k = any($1) and x > 0 and x <= extract(epoch from clock_timestamp())::bigint"}
+	dropOldMarks = statement{"drop old marks", "delete from mark where at < clock_timestamp() - interval '30 days'" +
 		" and at < (select max(at) from mark)"}
 )
 
 // Sweep drops the rows that expired more than a day ago, a few at a time, and the marks of
 // processes that exited long ago. One process at a time should do it.
 func (db *DB) Sweep(ctx context.Context) (dropped int, err error) {
-	if err := db.read(ctx, call{statement: dropMarks}); err != nil {
+	if err := db.read(ctx, call{statement: dropOldMarks}); err != nil {
 		return 0, err
 	}
 	for {
