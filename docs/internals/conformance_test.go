@@ -107,6 +107,7 @@ const outline = `
 ### Releases
 ## Servers on one database
 ### Postgres §1: the database
+### Postgres §2: commits and reads
 
 ### Postgres §9: doctor, readiness, copies
 `
