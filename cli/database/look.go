@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"time"
 
 	"tollhouse/store/kv/pgkv"
 )
@@ -12,6 +13,8 @@ type Found struct {
 	Clock     pgkv.Clock
 	Servers   []pgkv.Server
 	Strangers []pgkv.Stranger
+	Held      []pgkv.Holder // that are old
+	Now       time.Time     // by the database's clock
 }
 
 // Look asks the database over a connection of its own. Errors: [ErrEmpty].
@@ -37,6 +40,19 @@ func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
 	if f.Servers, err = s.Servers(ctx); err != nil {
 		return f, err
 	}
-	f.Strangers, err = s.Strangers(ctx)
+	if f.Strangers, err = s.Strangers(ctx); err != nil {
+		return f, err
+	}
+	f.Now, f.Held, err = s.Holders(ctx, f.Servers)
 	return f, err
+}
+
+// TryWrite returns why the database refuses to write and remove a row, or nil.
+func TryWrite(ctx context.Context, a *pgkv.Address) error {
+	s, err := pgkv.Dial(ctx, a)
+	if err == nil {
+		defer s.Close()
+		err = s.TryWrite(ctx)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,7 @@ func describeStandbys(standbys []admin.StandbyStatus) string {
 }
 
 const (
-	transactionLong    = time.Hour // an open transaction keeps dead rows in the table
-	connectionsPerHost = 30        // that a server may open
+	connectionsPerHost = 30 // that a server may open
 	deadShareMax       = 0.3
 	deadRowsMin        = 10_000 // fewer are cleared by the next autovacuum
 )
@@ -79,6 +79,8 @@ func (u checkup) database(ctx context.Context, a *pgkv.Address) {
 	u.report(databaseFinding(found.Facts))
 	u.report(accessFinding(found.Facts))
 	u.report(locksFinding(found.Strangers))
+	u.report(writesFinding(database.TryWrite(ctx, a)))
+	u.report(snapshotsFinding(found.Held, found.Now))
 	u.report(u.databaseClock(ctx, found.Clock))
 	u.report(serversFinding(found.Servers, found.Facts.Copied))
 }
@@ -96,10 +98,11 @@ func databaseFinding(f pgkv.Facts) admin.Finding {
 		return problemOf(check, "make the user the owner of the schema tollhouse", "%s: the user may not read and write the tables", text)
 	case f.Seqscan != "off":
 		return problemOf(check, "connect to PostgreSQL itself or through a pooler in session mode", "%s: the connection settings have no effect", text)
-	case f.Max-f.Connections < connectionsPerHost:
-		return warningOf(check, "raise max_connections to 30 for each server and what else connects", "%s: %d of %d connections are in use", text, f.Connections, f.Max)
-	case f.Longest > transactionLong:
-		return warningOf(check, "find it in pg_stat_activity and end it", "%s: a transaction has been open for %s, so old rows cannot be removed", text, term.ShowAge(f.Longest))
+	case f.Synchronous == "local" && f.SyncStandbys != "":
+		return problemOf(check, "remove synchronous_commit = local from postgresql.conf and from the user's settings", "%s: synchronous_commit is local, so a fail-over loses acknowledged writes although there are synchronous standbys", text)
+	case f.Left < connectionsPerHost:
+		return warningOf(check, "raise max_connections, and the connection limits of the user and the database, to 30 for each server and what else connects",
+			"%s: %d more connections can be opened; %d of %d are in use", text, max(f.Left, 0), f.Connections, f.Max)
 	case dead > deadShareMax && f.Dead > deadRowsMin:
 		return warningOf(check, "check that autovacuum runs: select * from pg_stat_user_tables where schemaname = 'tollhouse'", "%s: %.0f %% of the rows are dead", text, 100*dead)
 	}
@@ -127,6 +130,49 @@ func locksFinding(strangers []pgkv.Stranger) admin.Finding {
 		return warningOf(check, "if it is not a command such as restore or move, end it: "+endSession(strangers), "%s", pgkv.Describe(strangers))
 	}
 	return problemOf(check, "end it: "+endSession(strangers)+"; and revoke its role's right to connect", "%s", pgkv.Describe(strangers))
+}
+
+// writesFinding reports the outcome of a test write.
+func writesFinding(refused error) admin.Finding {
+	const check, next = "writes", "see the database's log; a commit that does not end waits for the standbys in synchronous_standby_names"
+	if refused != nil {
+		return problemFrom(check, next, refused)
+	}
+	return allRight(check, "the database accepted a test write")
+}
+
+// snapshotsFinding names what keeps old rows and files of the log. A backup of our own ends by itself.
+func snapshotsFinding(held []pgkv.Holder, now time.Time) admin.Finding {
+	const check = "snapshots"
+	var others, ours []string
+	next := ""
+	for _, h := range held {
+		text := fmt.Sprintf("%s, for %s", h, term.ShowAge(h.Age(now)))
+		if h.Kind == pgkv.HeldByBackup {
+			ours = append(ours, text)
+			continue
+		}
+		others = append(others, text)
+		next = cmp.Or(next, endHolder(h))
+	}
+	switch {
+	case len(others) > 0:
+		return snapshotOld.finding(next, "old rows or log cannot be removed, which slows writes and fills the disk: %s", nameFiles(others))
+	case len(ours) > 0:
+		return allRight(check, "none but %s", nameFiles(ours))
+	}
+	return allRight(check, "no other snapshot, prepared transaction or replication slot is older than a minute")
+}
+
+func endHolder(h pgkv.Holder) string {
+	quoted := "'" + strings.ReplaceAll(h.Name, "'", "''") + "'"
+	switch h.Kind {
+	case pgkv.HeldByPrepared:
+		return "finish it, connected to this database: rollback prepared " + quoted
+	case pgkv.HeldBySlot:
+		return fmt.Sprintf("check its reader; if it has none: select pg_drop_replication_slot(%s)", quoted)
+	}
+	return fmt.Sprintf("wait for it, or end it: select pg_terminate_backend(%d)", h.PID)
 }
 
 func endSession(strangers []pgkv.Stranger) string {

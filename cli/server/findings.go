@@ -13,6 +13,7 @@ import (
 	"tollhouse/cli/term"
 	"tollhouse/handlers/admin"
 	"tollhouse/store"
+	"tollhouse/store/kv/pgkv"
 	"tollhouse/store/record"
 	"tollhouse/store/webhook"
 )
@@ -62,6 +63,10 @@ var (
 	factorsSealed    = &row{"second-factor", admin.StateWarning, "Second factor", "%s an app whose codes cannot be checked: another server key sealed its secret", "put the old server key back, or let them sign in with a recovery code or passkey and set up the app again"}
 	factorsMissing   = &row{"second-factor", admin.StateWarning, "Second factor", "the desk answers beyond this machine, and %s no second factor", "set one up at /account/second-factor, or start with --second-factor operators"}
 
+	snapshotOld = &row{"snapshots", admin.StateWarning, "Old snapshot", "A session, a prepared transaction or a replication slot has kept old rows or log in the database for %s.", nextDoctor}
+
+	databaseRefuses = &row{"database", admin.StateProblem, "Database refuses writes", "The database refuses writes, or the user has lost a privilege.", nextDoctor}
+
 	databaseAway = &row{"database", admin.StateProblem, "Database does not answer", "The database has not answered for %s.", "check that it runs"}
 )
 
@@ -71,7 +76,7 @@ func (r *row) isSent() bool { return r.check != factorsOff.check }
 // rows is the table.
 var rows = []*row{
 	diskFull, diskLow, storeDamaged, clockWrong, certificateMissing, certificateExpired, certificateLate, backupFailed, backupOverdue, backupThenFailed,
-	webhookDisabled, webhookFailing, webhooksHeld, webhooksCopied, storeLarge, alarmsFailing, factorsOff, factorsElsewhere, factorsSealed, factorsMissing, databaseAway,
+	webhookDisabled, webhookFailing, webhooksHeld, webhooksCopied, storeLarge, alarmsFailing, factorsOff, factorsElsewhere, factorsSealed, factorsMissing, snapshotOld, databaseRefuses, databaseAway,
 }
 
 // checksOfRows returns the names of the checks in the table.
@@ -117,6 +122,8 @@ var lastingChecks = map[string]func(u checkup, ctx context.Context) ([]lasting, 
 	"size":          func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingSize(), nil },
 	"alarms":        func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingAlarms() },
 	"second-factor": checkup.keptFactorRows,
+
+	"snapshots": func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingSnapshots(), nil },
 
 	"database": func(u checkup, _ context.Context) ([]lasting, error) { return u.lastingDatabase(), nil },
 }
@@ -358,5 +365,36 @@ func (u checkup) lastingDatabase() []lasting {
 	if away := time.Since(u.server.presence.State().Looked); away >= awayLong {
 		return databaseAway.now(term.ShowAge(away))
 	}
+	db, _ := u.server.data().DB.(*database.Engine)
+	if u.server.presence.State().Unfit != nil || db != nil && db.WriteFault() != nil {
+		return databaseRefuses.now()
+	}
 	return nil
+}
+
+// snapshotAlarm is how old a snapshot is of which alarms tell. A nightly pg_dump should wake nobody.
+const snapshotAlarm = 15 * time.Minute
+
+func (u checkup) lastingSnapshots() []lasting {
+	if u.server == nil || u.server.presence == nil {
+		return nil
+	}
+	least := pgkv.HeldLong
+	if u.begun != nil { // this is for alarms
+		least = snapshotAlarm
+	}
+	if oldest := oldestHolder(u.server.presence.State(), func(kind pgkv.HolderKind) bool { return kind != pgkv.HeldByBackup }); oldest >= least {
+		return snapshotOld.now(term.ShowAge(oldest))
+	}
+	return nil
+}
+
+// oldestHolder returns the age of the oldest holder of the kinds, or 0.
+func oldestHolder(s pgkv.State, is func(pgkv.HolderKind) bool) (oldest time.Duration) {
+	for _, h := range s.Held {
+		if is(h.Kind) {
+			oldest = max(oldest, h.Age(s.Clock.Now))
+		}
+	}
+	return oldest
 }

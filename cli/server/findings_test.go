@@ -159,7 +159,7 @@ func TestTheTableOfFindings(t *testing.T) {
 	}
 	rules := string(must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "alerts.yml")))(t))
 	covered := strings.Split(regexp.MustCompile(`tollhouse_finding\{check=~"([a-z|-]+)"\}`).FindStringSubmatch(rules)[1], "|")
-	own := map[string]string{"disk": "TollhouseDiskFull", "store": "TollhouseDamage", "tls": "TollhouseCertificateExpiring", "webhooks": "TollhouseWebhookDisabled", "database": "TollhouseDatabaseAway"}
+	own := map[string]string{"disk": "TollhouseDiskFull", "store": "TollhouseDamage", "tls": "TollhouseCertificateExpiring", "webhooks": "TollhouseWebhookDisabled", "database": "TollhouseDatabaseAway", "snapshots": "TollhouseOldSnapshot"}
 	for _, check := range checksOfRows() {
 		if slices.Contains(covered, check) == (own[check] != "" && strings.Contains(rules, "alert: "+own[check])) {
 			t.Errorf("docs/alerts.yml has no rule for %s, or two", check)

@@ -250,6 +250,7 @@ var firing = map[string]change{
 	"TollhouseWebhookHeld":     to("tollhouse_webhook_held", 1),
 	"TollhouseClock":           to("tollhouse_store_clock_offset_seconds", -2),
 	"TollhouseNoSweep":         to(`tollhouse_store_job{task="sweep"}`, 0),
+	"TollhouseOldSnapshot":     to(`tollhouse_store_snapshot_age_seconds{holder="session"}`, 100),
 	"TollhouseServerMissing":   {to: map[string]float64{"tollhouse_store_servers": 1}, at: happens + 20},
 }
 
@@ -261,7 +262,7 @@ func atRest(t testing.TB) map[string]float64 {
 	r.certificates = openTestFiles(t, certify(t, time.Hour, "pay.example"), "pay.example")
 	rest := map[string]float64{
 		"up": 1, "tollhouse_store_unavailable_total": 0, "tollhouse_store_unknown_outcomes_total": 0, "tollhouse_store_clock_offset_seconds": 0,
-		`tollhouse_store_job{task="sweep"}`: 1, "tollhouse_store_servers": 2,
+		`tollhouse_store_job{task="sweep"}`: 1, "tollhouse_store_servers": 2, `tollhouse_store_snapshot_age_seconds{holder="session"}`: 0,
 	}
 	var used []selector
 	for where, expr := range watchedExpressions(t) {

@@ -32,6 +32,7 @@ var (
 	descUnavailable = describe("store_unavailable_total", "Reads and updates refused because the database did not answer.")
 	descOffset      = describe("store_clock_offset_seconds", "How far this machine's clock is ahead of the database's.")
 	descServers     = describe("store_servers", "Servers on the database, including this one; 0 while it does not answer.")
+	descSnapshot    = describe("store_snapshot_age_seconds", "Age of the oldest snapshot or replication position in the database, by what holds it.", "holder")
 	descJob         = describe("store_job", "1 if this server has the job.", "task") // Prometheus sets a label job itself
 	descNotes       = describe("store_notes_total", "Notifications of new events sent to the other servers.")
 	descRefused     = describe("store_notes_refused_total", "Notifications dropped because they were not from a server with this key, or were repeated.")
@@ -39,7 +40,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (g *databaseGauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descQueue, descQueueMax, descQueueRefused, descStoreSize, descConnections, descTurnWait, descLateReads, descRetries, descUnknown, descUnavailable, descOffset, descServers, descJob, descNotes, descRefused} {
+	for _, d := range []*prometheus.Desc{descQueue, descQueueMax, descQueueRefused, descStoreSize, descConnections, descTurnWait, descLateReads, descRetries, descUnknown, descUnavailable, descOffset, descServers, descSnapshot, descJob, descNotes, descRefused} {
 		to <- d
 	}
 }
@@ -74,6 +75,9 @@ func (g *databaseGauges) Collect(to chan<- prometheus.Metric) {
 		servers = len(state.Servers)
 	}
 	gauge(descServers, float64(servers))
+	for _, kind := range pgkv.HolderKinds {
+		gauge(descSnapshot, oldestHolder(state, func(of pgkv.HolderKind) bool { return of == kind }).Seconds(), string(kind))
+	}
 	for _, job := range []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck, pgkv.JobACME, pgkv.JobWebhooks, pgkv.JobAlarm} {
 		gauge(descJob, oneIf(g.r.presence.Holds(job)), string(job))
 	}

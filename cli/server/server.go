@@ -255,12 +255,32 @@ func (r *running) ready() error {
 	if damage := r.damaged(); damage != nil {
 		return damage
 	}
-	if r.presence != nil {
-		if err := database.CheckOffset(r.presence.State().Clock); err != nil {
-			return err
-		}
+	err := r.readyPresence()
+	if err == nil {
+		err = r.data().DB.Ready()
 	}
-	return r.data().DB.Ready()
+	if err == nil && r.presence != nil {
+		err = r.leftOut()
+	}
+	return err
+}
+
+// readyPresence returns what the last look at the database found against serving, or nil.
+func (r *running) readyPresence() error {
+	if r.presence == nil {
+		return nil
+	}
+	s := r.presence.State()
+	return cmp.Or(s.Unfit, database.CheckOffset(s.Clock))
+}
+
+// leftOut returns why this server is no longer one of those on the database, although it answers,
+// or nil.
+func (r *running) leftOut() error {
+	if s := r.presence.State(); s.Away != nil && time.Since(s.Looked) > awayLong {
+		return s.Away
+	}
+	return nil
 }
 
 // damaged returns the damage that the last check found, or nil. Servers of one database

@@ -193,6 +193,7 @@ func (c *committer) add(o *op) (keys int) {
 // settle commits the group and answers its callers. What failed before it was committed
 // runs again, for a while.
 func (c *committer) settle() {
+	defer c.db.writing.begin()()
 	c.first = c.group[0].called
 	for _, o := range c.group {
 		if o.called.Before(c.first) {
@@ -245,6 +246,7 @@ func (c *committer) refuse(err error) {
 	if !errors.Is(err, kv.ErrUnknownOutcome) {
 		err = c.db.unavailable(err)
 	}
+	c.db.writing.refuse(err)
 	for _, o := range append(c.group, c.rest...) {
 		o.failed = true
 		o.answer(end{err: err})

@@ -127,6 +127,7 @@ type DB struct {
 	plans     *plans
 	notes     *notes
 	counts    counts
+	writing   writing
 
 	isNext  atomic.Bool           // its generation is not the current one
 	fatal   atomic.Pointer[error] // why the store has stopped, if it has
@@ -151,7 +152,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if err := address.UseSchema(opts.Schema); err != nil {
 		return nil, err
 	}
-	db := &DB{opts: opts.withDefaults(), address: address, memory: newMemory(), plans: newPlans(), notes: newNotes()}
+	db := &DB{opts: opts.withDefaults(), address: address, memory: newMemory(), plans: newPlans(), notes: newNotes(), writing: newWriting()}
 	db.life, db.end = context.WithCancel(context.Background())
 	db.pool = newPool(db)
 	db.isNext.Store(opts.Next)
@@ -162,6 +163,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	db.committer = newCommitter(db)
 	go db.committer.loop()
 	db.begin(db.watch)
+	db.begin(db.watchWrites)
 	db.begin(db.sendNotes)
 	return db, nil
 }
@@ -327,7 +329,7 @@ func (db *DB) watch(ctx context.Context) {
 	}
 }
 
-// Ready reports whether the database answers and is still the one that was opened.
+// Ready reports whether the database answers, is still the one that was opened, and accepts writes.
 // Errors: [kv.ErrUnavailable].
 func (db *DB) Ready(ctx context.Context) error {
 	if err := db.stopped(); err != nil {
@@ -343,7 +345,10 @@ func (db *DB) Ready(ctx context.Context) error {
 	if err != nil {
 		return db.unavailable(err)
 	}
-	return db.same(found)
+	if err := db.same(found); err != nil {
+		return err
+	}
+	return db.WriteFault()
 }
 
 // same stops the store if found is another site.

@@ -25,7 +25,8 @@ type Server struct {
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
 	Jobs    []Job     `json:"jobs"`
-	Backend int       `json:"backend"` // the database's process for its presence
+	Backend int       `json:"backend"`        // the database's process for its presence
+	Held    []Holder  `json:"held,omitempty"` // that are old
 	Seen    time.Time `json:"-"`
 }
 
@@ -71,6 +72,7 @@ func (o PresenceOptions) stopWait() time.Duration {
 type Presence struct {
 	o    PresenceOptions
 	jobs *jobsHeld
+	past horizons // of beats, one at a time
 
 	mu      sync.Mutex
 	session *Session // nil while the connection is broken
@@ -86,12 +88,15 @@ type State struct {
 	Damage  string    // what the last check of any server found, or ""
 	Checked time.Time // when it finished; the zero time of Unix before the first
 	Size    int64     // bytes of the records with their indexes
+	Held    []Holder
+	Unfit   error // why the database cannot serve as it is now, or nil: its version, or lost privileges
 }
 
 const (
 	beatEvery  = 10 * time.Second // between two looks at the others
 	rejoinWait = time.Second
 	rowsKept   = "1 day" // of servers that have stopped
+	heldMax    = 16      // that a server tells of
 )
 
 // ErrPooled means that statements of one session run on several connections of the
@@ -327,8 +332,24 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 			p.o.Log.Info("job taken", "job", job)
 		}
 	}
+	var now State
+	found, held, err := s.held(ctx)
+	switch {
+	case err == nil:
+		p.past.note(found)
+		for i := range held {
+			p.past.date(&held[i])
+		}
+		now.Held = held
+	case s.conn.IsClosed():
+		return err
+	}
+	if now.Unfit, err = s.unfit(ctx); err != nil {
+		return err
+	}
 	self := p.o.Server
-	self.Jobs = p.jobs.list()
+	self.Jobs, self.Held = p.jobs.list(), oldOf(held, found.at)
+	self.Held = self.Held[:min(len(self.Held), heldMax)]
 	told, err := json.Marshal(self)
 	if err != nil {
 		return err
@@ -340,7 +361,6 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 	if err != nil {
 		return err
 	}
-	var now State
 	if now.Clock, err = s.Clock(ctx); err != nil {
 		return err
 	}

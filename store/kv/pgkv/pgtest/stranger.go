@@ -3,6 +3,7 @@ package pgtest
 import (
 	"context"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func (s *Server) Stranger(t testing.TB, dsn, role, application string) *Stranger
 	q := u.Query()
 	q.Set("user", role)
 	q.Set("application_name", application)
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as pgx reads it
 	conn, err := pgx.Connect(t.Context(), u.String())
 	if err != nil {
 		t.Fatal(err)
