@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -334,7 +335,7 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 	h := newDatabaseHouse(t)
 	h.postgres.Stop(t)
 	t.Run("not_for_ever", func(t *testing.T) {
-		if _, stderr, code := run(t, h.args()...); code != term.ExitUnreachable {
+		if _, stderr, code := run(t, h.args()...); code != term.ExitUnreachable || !strings.Contains(stderr, "no such file") {
 			t.Errorf("serve = exit %d, want %d: %s", code, term.ExitUnreachable, stderr)
 		}
 	})
@@ -352,6 +353,50 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 		}
 		s.end()
 	})
+}
+
+// Promise (Postgres §3, §9): what waiting does not cure, a pooler in transaction mode among it, ends a
+// server and every command with 78 immediately; a read-only database ends a server with 69 after 15 s.
+func TestMistakesAboutADatabase(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	h := newDatabaseHouse(t)
+	s := h.postgres
+	s.Exec(t, h.store, "create role app login superuser")
+	name := must.Get(url.Parse(h.store))(t).Path
+	file := filepath.Join(t.TempDir(), "url")
+	backup := filepath.Join(t.TempDir(), "backup")
+	h.must(t, "account", "create", "acct_x")
+	h.must(t, "backup", backup)
+	pooled := "postgres://app:right@" + s.Bouncer(t, "transaction", map[string]string{"app": "right"}) + name
+	for address, want := range map[string]string{
+		pooled: "PgBouncer in transaction mode is in front of the database",
+		strings.Replace(h.store, name, "/gone", 1):          "the database does not exist (3D000)",
+		strings.Replace(h.store, "=postgres", "=nobody", 1): "the user is unknown or may not log in (28000)",
+		h.store + "&statement_cash=1":                       "unknown parameter: statement_cash (42704)",
+		h.store + "&sslcrl=x":                               "sslcrl: tollhouse reads no revocation lists",
+	} {
+		must.Do(t, os.WriteFile(file, []byte(address), 0o600))
+		for _, command := range [][]string{
+			{"serve", "--listen", "127.0.0.1:0"}, {"status"}, {"doctor"}, {"account", "list"}, {"account", "create", "acct_x"}, {"event", "tail"}, {"backup", filepath.Join(t.TempDir(), "b")}, {"export", filepath.Join(t.TempDir(), "e")},
+			{"restore", backup, "--yes"}, {"move", filepath.Join(t.TempDir(), "data")},
+		} {
+			stdout, stderr, code := run(t, append(command, "--store-file", file, "--key-file", h.key)...)
+			if command[0] == "doctor" && code == term.ExitFailed { // it has a line about it
+				stderr, code = stdout, term.ExitConfig
+			}
+			if code != term.ExitConfig || !strings.Contains(stderr, want) || strings.Contains(stderr, "waiting for") || strings.Contains(stderr, "right") {
+				t.Errorf("%s = exit %d, want %d and %q: %s", command[0], code, term.ExitConfig, want, stderr)
+			}
+		}
+	}
+	s.Exec(t, h.store, "alter database "+name[1:]+" set default_transaction_read_only = on")
+	for _, command := range [][]string{{"account", "list", "--store", h.store}, h.args()} {
+		_, stderr, code := run(t, command...)
+		if code != term.ExitUnreachable || !strings.Contains(stderr, "it is read-only") || (command[0] == "serve") != strings.Contains(stderr, "waiting for the database") {
+			t.Errorf("%s = exit %d, want %d: %s", command[0], code, term.ExitUnreachable, stderr)
+		}
+	}
 }
 
 func TestDoctorOfADatabase(t *testing.T) {

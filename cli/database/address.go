@@ -61,8 +61,10 @@ func (s *Settings) Address() (*pgkv.Address, error) {
 	a, err := pgkv.ParseAddress(text)
 	var wrong *pgkv.AddressError
 	switch {
-	case errors.As(err, &wrong) && wrong.Param != "":
+	case errors.As(err, &wrong) && wrong.Param == "target_session_attrs":
 		return nil, term.Usage("leave "+wrong.Param+" out", "%s %s: %s: %w", s.Flag(), pgkv.Mask(text), wrong.Param, err)
+	case errors.As(err, &wrong) && wrong.Param != "":
+		return nil, term.Fail(term.ExitConfig, "leave "+wrong.Param+" out of the URL", "%s %s: %s: %w", s.Flag(), pgkv.Mask(text), wrong.Param, err)
 	case err != nil:
 		return nil, term.Usage("give it as postgres://USER@HOST/DATABASE; escape special characters of a password as in a URL", "%s %s: %w", s.Flag(), pgkv.Mask(text), err)
 	}

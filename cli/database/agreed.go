@@ -198,12 +198,14 @@ func CheckOffset(c pgkv.Clock) error {
 	return nil
 }
 
-// unreachable is the failure when no host of the database answers.
+// unreachable is the failure when no host of the database answers as it should.
 func unreachable(a *pgkv.Address, err error) error {
-	reason := err.Error()
-	var away *pgkv.AwayError
-	if errors.As(err, &away) {
-		reason = away.Reason
+	code, reason, next := term.ExitUnreachable, err.Error(), "check that the database runs, and that this machine and user may connect to it"
+	if away, is := errors.AsType[*pgkv.AwayError](err); is {
+		reason, next = away.Reason, cmp.Or(away.Remedy, next)
+		if away.Lasts {
+			code = term.ExitConfig
+		}
 	}
-	return term.Fail(term.ExitUnreachable, "check that the database runs, and that this machine and user may connect to it", "cannot use the database on %s: %s", joined(a.Hosts()), reason)
+	return term.Fail(code, next, "cannot use the database on %s: %s", joined(a.Hosts()), reason)
 }

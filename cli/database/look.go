@@ -20,7 +20,7 @@ type Found struct {
 // Look asks the database over a connection of its own. Errors: [ErrEmpty].
 func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
 	defer func() { err = openFault(a, err) }()
-	s, err := pgkv.Dial(ctx, a)
+	s, err := pgkv.DialFirst(ctx, a)
 	if err != nil {
 		return f, err
 	}

@@ -104,7 +104,7 @@ func openFor(ctx context.Context, o Options, makes bool) (*Opened, error) {
 }
 
 func isMade(ctx context.Context, a *pgkv.Address) (bool, error) {
-	s, err := pgkv.Dial(ctx, a)
+	s, err := pgkv.DialFirst(ctx, a)
 	if err != nil {
 		return false, err
 	}
@@ -126,10 +126,13 @@ func openFault(a *pgkv.Address, err error) error {
 	if errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, pgkv.ErrExclusive) {
 		return unreachable(a, err)
 	}
-	if errors.Is(err, pgkv.ErrPooled) {
-		return term.Fail(term.ExitConfig, "connect to PostgreSQL itself, or set pool_mode = session", "%w: it would share the locks of this server with others", err)
-	}
 	return err
+}
+
+// lasts reports whether the database is away until somebody changes a setting.
+func lasts(err error) bool {
+	away, is := errors.AsType[*pgkv.AwayError](err)
+	return is && away.Lasts
 }
 
 func joined(hosts []string) string { return strings.Join(hosts, ", ") }
@@ -142,14 +145,14 @@ const (
 )
 
 // Serve opens the store for a server and joins the others. It tries for 15 seconds while
-// no primary answers. The caller must run the presence and close the store.
+// no primary answers, but not for what somebody has to correct. The caller must run the presence and close the store.
 func Serve(ctx context.Context, o Options, join pgkv.PresenceOptions, rules Rules) (data *datadir.Opened, p *pgkv.Presence, err error) {
 	join.Address, join.Log, join.Judge = o.Address, o.Store.Log, rules.judge
 	rules.Agreed.applyTo(&o.Store)
 	deadline := time.Now().Add(startWithin)
 	for warned := false; ; warned = true {
 		data, p, err = serve(ctx, o, join)
-		if !errors.Is(err, kv.ErrUnavailable) || time.Now().After(deadline) {
+		if !errors.Is(err, kv.ErrUnavailable) || lasts(err) || time.Now().After(deadline) {
 			return data, p, openFault(o.Address, err)
 		}
 		if !warned {

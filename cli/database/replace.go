@@ -76,7 +76,7 @@ func fault(a *pgkv.Address, err error) error {
 // alone calls fn while no server runs. still fails if the lock has been lost: a server may
 // have started since, and the copy may lack its writes.
 func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, still func() error) error) error {
-	s, err := pgkv.Dial(ctx, o.Address)
+	s, err := pgkv.DialFirst(ctx, o.Address)
 	if err != nil {
 		return err
 	}

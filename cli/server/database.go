@@ -94,8 +94,6 @@ func databaseFinding(f pgkv.Facts) admin.Finding {
 		return problemOf(check, "set fsync = on in postgresql.conf", "%s: fsync is %s, so a crash of its machine loses or damages data", text, f.Fsync)
 	case f.Synchronous == "off":
 		return problemOf(check, "remove synchronous_commit = off from postgresql.conf and from the user's settings", "%s: synchronous_commit is off, so a crash loses acknowledged writes", text)
-	case !f.CanWrite:
-		return problemOf(check, "make the user the owner of the schema tollhouse", "%s: the user may not read and write the tables", text)
 	case f.Seqscan != "off":
 		return problemOf(check, "connect to PostgreSQL itself or through a pooler in session mode", "%s: the connection settings have no effect", text)
 	case f.Synchronous == "local" && f.SyncStandbys != "":

@@ -108,7 +108,7 @@ const outline = `
 ## Servers on one database
 ### Postgres §1: the database
 ### Postgres §2: commits and reads
-
+### Postgres §3, §9: mistakes about it
 ### Postgres §9: doctor, readiness, copies
 `
 

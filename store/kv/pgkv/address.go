@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -84,6 +85,9 @@ func ParseAddress(text string) (*Address, error) {
 			return nil, parseFault(err)
 		}
 	}
+	if err := takeOutParams(config); err != nil {
+		return nil, err
+	}
 	return &Address{url: text, schema: SchemaDefault, config: config}, nil
 }
 
@@ -95,6 +99,9 @@ func parseFault(err error) error {
 		reason = reason[i+len("`: "):]
 	}
 	reason, _, _ = strings.Cut(reason, " (")
+	if cause := errors.Unwrap(err); cause != nil && reason == "failed to configure TLS" {
+		reason = cause.Error() // of files
+	}
 	return &AddressError{Reason: reason}
 }
 
@@ -137,7 +144,7 @@ func HasPassword(text string) bool {
 	_, password, _ := strings.Cut(user, ":")
 	params := paramsOf(text)
 	before, _, _ := strings.Cut(rest, "?")
-	return password != "" || params.Has("password") || params.Has("sslpassword") || strings.Contains(before, "@")
+	return password != "" || slices.ContainsFunc(secretParams, params.Has) || strings.Contains(before, "@")
 }
 
 const mask = "xxxxx"
@@ -170,7 +177,7 @@ func maskParams(query string) string {
 	for i, param := range params {
 		raw, _, _ := strings.Cut(param, "=")
 		name, err := url.QueryUnescape(raw)
-		if err != nil || name == "password" || name == "sslpassword" {
+		if err != nil || slices.Contains(secretParams, name) {
 			params[i] = raw + "=" + mask
 		}
 	}
@@ -215,9 +222,9 @@ func isExposed(host string, port uint16, c *tls.Config) bool {
 
 // Hosts returns the hosts in the order in which they are tried.
 func (a *Address) Hosts() []string {
-	hosts := []string{net.JoinHostPort(a.config.Host, strconv.Itoa(int(a.config.Port)))}
+	hosts := []string{hostPort(a.config.Host, a.config.Port)}
 	for _, f := range a.config.Fallbacks {
-		host := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port)))
+		host := hostPort(f.Host, f.Port)
 		if host != hosts[len(hosts)-1] { // one host has a fallback without TLS
 			hosts = append(hosts, host)
 		}
@@ -225,46 +232,6 @@ func (a *Address) Hosts() []string {
 	return hosts
 }
 
-// Reason returns why the database refused or did not answer, without the names and
-// addresses that pgx puts into its errors.
-func Reason(err error) string {
-	var refused *pgconn.PgError
-	var dns *net.DNSError
-	var op *net.OpError
-	var timeout net.Error
-	switch {
-	case errors.As(err, &refused):
-		return sqlReason(refused)
-	case errors.As(err, &dns):
-		return "its name does not resolve"
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "it did not answer in time"
-	case errors.As(err, &op):
-		return op.Err.Error()
-	}
-	return "the connection broke"
-}
-
-// sqlReason names the errors that an operator can act on. Messages of PostgreSQL can
-// contain names and values.
-func sqlReason(e *pgconn.PgError) string {
-	switch e.Code {
-	case "28P01":
-		return "wrong password (28P01)"
-	case "28000":
-		return "pg_hba.conf does not allow this user or host, or the user is unknown (28000)"
-	case "3D000":
-		return "the database does not exist (3D000)"
-	case "42501":
-		return "the user lacks a privilege (42501)"
-	case "53300":
-		return "it has too many connections (53300)"
-	case "53100":
-		return "its disk is full (53100)"
-	case "57P03":
-		return "it is starting or stopping (57P03)"
-	case "25006":
-		return "it is a standby (25006)"
-	}
-	return "SQLSTATE " + e.Code
+func hostPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }

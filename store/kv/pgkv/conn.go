@@ -25,7 +25,8 @@ const (
 // large one; where there is no index, enable_seqscan makes plans look so dear that
 // PostgreSQL would compile them. A process that was stopped or cut off in its turn holds the
 // others up for the committer's idle limit. PostgreSQL looks into its own schema before that
-// of the tables, so that no function of another role shadows its own.
+// of the tables, so that no function of another role shadows its own. A role
+// or database may have other formats.
 func (a *Address) settings(r role) string {
 	statement, idle := "5s", "10s"
 	switch r {
@@ -36,6 +37,12 @@ func (a *Address) settings(r role) string {
 	}
 	return fmt.Sprintf(`
 		set search_path = %s, pg_temp;
+		set client_encoding = 'UTF8';
+		set datestyle = 'ISO, YMD';
+		set timezone = 'UTC';
+		set bytea_output = 'hex';
+		set standard_conforming_strings = on;
+		set default_transaction_isolation = 'read committed';
 		set enable_seqscan = off;
 		set jit = off;
 		set plan_cache_mode = force_generic_plan;
@@ -186,7 +193,7 @@ func (db *DB) dial(ctx context.Context, r role) (*conn, error) {
 // Each is asked separately: pgx would believe the first one that refuses the user or does not
 // know the database. Each has its share of the time, since one that is down does not answer.
 func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)) (*conn, error) {
-	var failed []error
+	var failed hostsError
 	hosts, first := a.each(), int(a.primary.Load())
 	end, ends := ctx.Deadline()
 	tries := len(hosts)
@@ -207,13 +214,13 @@ func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)
 			return c, nil
 		}
 		if i < len(hosts) {
-			failed = append(failed, err)
+			failed = append(failed, &hostError{hostPort(hosts[at].Host, hosts[at].Port), hosts[at], err})
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, errors.Join(failed...)
+	return nil, failed
 }
 
 func (a *Address) connect(ctx context.Context, config *pgx.ConnConfig, r role) (*conn, error) {
@@ -226,6 +233,7 @@ func (a *Address) connect(ctx context.Context, config *pgx.ConnConfig, r role) (
 		Control:         limitUnacknowledged,
 	}
 	connected := false
+	config.ValidateConnect = isPrimary
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if connected && r == roleCommitter {
 			// pgx dials again to cancel what runs on a connection that broke. A COMMIT
@@ -247,6 +255,17 @@ func (a *Address) connect(ctx context.Context, config *pgx.ConnConfig, r role) (
 		return nil, err
 	}
 	return c, nil
+}
+
+// isPrimary refuses a server that does not take writes.
+func isPrimary(ctx context.Context, c *pgconn.PgConn) error {
+	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); !errors.Is(err, pgconn.ErrReadOnlyConnection) {
+		return err
+	}
+	if err := pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, c); errors.Is(err, pgconn.ErrStandbyConnection) {
+		return errReplica
+	}
+	return errReadOnly
 }
 
 var errNoCancel = errors.New("pgkv: a commit is not cancelled")

@@ -64,7 +64,7 @@ func (db *DB) unavailable(err error) error {
 	if errors.As(err, &refused) && (refused.Code == "25006" || refused.Code == "57P01") {
 		db.pool.reset()
 	}
-	return &AwayError{Reason: Reason(err)}
+	return newAwayError(err)
 }
 
 // answered reports whether err came from the server over a connection that still works.

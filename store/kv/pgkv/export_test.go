@@ -11,8 +11,8 @@ import (
 	"tollhouse/store/kv"
 )
 
-// CheckServer is what Open does with the answers of a server.
-var CheckServer = checkServer
+// CheckProduct is what Open does with the answers of a server.
+var CheckProduct = checkProduct
 
 // Setting returns what PostgreSQL has for a setting in a session.
 func Setting(s *Session, ctx context.Context, name string) (string, error) {

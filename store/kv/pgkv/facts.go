@@ -20,7 +20,6 @@ type Facts struct {
 	Connections, Max            int    // open now, of all users; and allowed
 	Left                        int    // that this user can still open
 	Live, Dead                  int64  // rows of the records
-	CanWrite                    bool   // the user has the privileges on our tables
 	Copied                      string // names a session on another database that says to serve the same store, or ""
 	Database, User              string // quoted for SQL
 	PublicConnects              bool   // any role of the cluster may connect to the database
@@ -53,13 +52,12 @@ func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
 			(select rolconnlimit - used.of_user from pg_roles where rolname = current_user and rolconnlimit >= 0)),
 		coalesce((select n_live_tup from pg_stat_user_tables where schemaname = $4 and relname = $1), 0),
 		coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = $4 and relname = $1), 0),
-		has_table_privilege($1, 'select, insert, update, delete'),
 		coalesce((select format('process %s of role "%s" on the database "%s"', l.pid, a.usename, d.datname) from pg_locks l join pg_database d on d.oid = l.database left join pg_stat_activity a on a.pid = l.pid
 			where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.classid = $2::int8::oid and l.objid = $3::int8::oid and d.datname <> current_database() order by l.pid limit 1), ''),
 		quote_ident(current_database()), quote_ident(current_user), has_database_privilege('public', current_database(), 'connect')
 		from (select count(*) filter (where usename is not null)::int as of_all, (count(*) filter (where datname = current_database()))::int as of_database, (count(*) filter (where usename = current_user))::int as of_user from pg_stat_activity) used`,
 		table, lockInstance, instanceNumber(site), s.address.schema).Scan(
-		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.SyncStandbys, &f.Connections, &f.Max, &f.Left, &f.Live, &f.Dead, &f.CanWrite, &f.Copied,
+		&f.Version, &f.Product, &f.Fsync, &f.Synchronous, &f.Seqscan, &f.SyncStandbys, &f.Connections, &f.Max, &f.Left, &f.Live, &f.Dead, &f.Copied,
 		&f.Database, &f.User, &f.PublicConnects)
 	if err != nil {
 		return f, asAway(ctx, err)
@@ -92,10 +90,8 @@ func tableOf(site map[string]string) string {
 
 // unfit returns why the database cannot serve as it is now, or nil.
 func (s *Session) unfit(ctx context.Context) (refusal, err error) {
-	var product string
-	var version int
-	if err := s.conn.QueryRow(ctx, "select version(), current_setting('server_version_num')::int").Scan(&product, &version); err != nil {
+	if refusal, err = checkServer(ctx, s.conn); err != nil {
 		return nil, asAway(ctx, err)
 	}
-	return checkServer(product, version), nil
+	return refusal, nil
 }

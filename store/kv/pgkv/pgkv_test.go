@@ -113,7 +113,7 @@ func TestServersAreChecked(t *testing.T) {
 		{"PostgreSQL 16", 160000, "not PostgreSQL"},
 		{"CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu, built 2023/09/27 01:53:43, go1.19.10)", 150000, "CockroachDB"},
 	} {
-		err := pgkv.CheckServer(c.product, c.version)
+		err := pgkv.CheckProduct(c.product, c.version)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s (%d): %v, want %q", c.product, c.version, err, c.want)
 		}

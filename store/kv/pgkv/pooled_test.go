@@ -1,6 +1,7 @@
 package pgkv_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/kv/pgkv/pgtest"
 	"tollhouse/store/storetest/must"
 )
 
@@ -153,12 +155,76 @@ func (p *pooler) take() (*pgproto3.Frontend, error) {
 func TestTransactionPoolerIsFound(t *testing.T) {
 	t.Parallel()
 	a := madeDatabase(t)
-	if _, err := pgkv.Join(t.Context(), quiet(newPooler(t, a), "pooled")); !errors.Is(err, pgkv.ErrPooled) {
-		t.Errorf("Join() through the pooler = %v, want ErrPooled", err)
+	var refused *pgkv.RefusedError
+	if _, err := pgkv.Join(t.Context(), quiet(newPooler(t, a), "pooled")); !errors.As(err, &refused) || !strings.HasPrefix(refused.Reason, "a connection pooler in transaction mode") {
+		t.Errorf("Join() through the pooler = %v, want it refused", err)
 	}
 	p, err := pgkv.Join(t.Context(), quiet(a, "direct"))
 	if err != nil {
 		t.Fatalf("Join() = %v, want nil", err)
 	}
 	p.Leave()
+}
+
+// Promise (Postgres §3, §9): PgBouncer in transaction or statement mode is named at every start and by
+// every command, also when others use it; in session mode it is not noticed.
+func TestPgBouncerIsNamed(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	s := pgtest.New(t, "fsync = off")
+	s.Exec(t, s.DSN("postgres"), "create role app login superuser")
+	for _, mode := range []string{"session", "transaction", "statement"} {
+		for _, order := range []string{"0", "1"} {
+			t.Run(mode+order, func(t *testing.T) {
+				t.Parallel()
+				address := s.Bouncer(t, mode, map[string]string{"app": "right"}, "server_round_robin = "+order)
+				url := "postgres://app:right@" + address + "/postgres"
+				busy, rest := context.WithCancel(t.Context())
+				var users sync.WaitGroup
+				defer users.Wait()
+				defer rest()
+				for range 3 {
+					users.Go(func() {
+						for busy.Err() == nil {
+							useShortly(busy, url)
+						}
+					})
+				}
+				a := must.Get(pgkv.ParseAddress(url + "?connect_timeout=60"))(t)
+				for range 10 {
+					s, err := pgkv.DialFirst(t.Context(), a)
+					if err == nil {
+						s.Close()
+					}
+					refused, is := errors.AsType[*pgkv.RefusedError](err)
+					if mode == "session" && err != nil || mode != "session" && (!is || !strings.HasPrefix(refused.Reason, "PgBouncer in "+mode+" mode")) {
+						t.Fatalf("DialFirst() = %v", err)
+					}
+				}
+				for url, want := range map[string]string{
+					"postgres://app:wrong@" + address + "/postgres":                 "the password is wrong, or the user is unknown (08P01)",
+					"postgres://app@" + address + "/postgres":                       "it asks for a password, and none was given",
+					"postgres://app:right@" + address + "/gone":                     "the database does not exist (",
+					"postgres://app:right@" + address + "/postgres?work_mem=4MB":    "does not accept the parameter work_mem of the URL (08P01)",
+					"postgres://app:right@" + address + "/postgres?options=-cx%3D1": "does not accept the parameter options of the URL (08P01)",
+				} {
+					if away := awayReason(t, url+""); !strings.Contains(away.Reason, want) || !away.Lasts {
+						t.Errorf("%s: %q, lasts: %t, want %q", url, away.Reason, away.Lasts, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// useShortly is another user of a pooler.
+func useShortly(ctx context.Context, url string) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for range 20 {
+		_, _ = conn.Exec(ctx, "select pg_sleep(0.002)", pgx.QueryExecModeSimpleProtocol)
+	}
 }

@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,15 +100,11 @@ const (
 	heldMax    = 16      // that a server tells of
 )
 
-// ErrPooled means that statements of one session run on several connections of the
-// database.
-var ErrPooled = errors.New("a connection pooler in transaction mode is in front of the database")
-
 // ErrExclusive means that a command has the database to itself.
 var ErrExclusive = fmt.Errorf("%w: a command such as restore or move has the database to itself", kv.ErrUnavailable)
 
-// Join announces a server. It fails when Judge does, with [ErrPooled], [ErrExclusive] or an
-// *[AwayError]. The caller must Run the presence.
+// Join announces a server. It fails when Judge does, with [ErrExclusive], a
+// *[RefusedError] or an *[AwayError]. The caller must Run the presence.
 func Join(ctx context.Context, o PresenceOptions) (*Presence, error) {
 	p := &Presence{o: o, jobs: newJobsHeld()}
 	if err := p.join(ctx, true); err != nil {
@@ -130,8 +127,8 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 		}
 	}()
 	if first {
-		if err := s.checkPooled(ctx, p.o.Address); err != nil {
-			return err
+		if refusal, err := s.checkShared(ctx, p.o.Address); refusal != nil || err != nil {
+			return cmp.Or(refusal, err)
 		}
 	}
 	found := Found{First: first}
@@ -191,35 +188,6 @@ const (
 	joinTries = 40
 	joinWait  = 50 * time.Millisecond
 )
-
-// checkPooled checks whether this session keeps its process of the database while another
-// session is in a transaction: a pooler in transaction mode gives that one the process.
-// It takes no lock for this, because another role could hold it.
-func (s *Session) checkPooled(ctx context.Context, a *Address) error {
-	const process = "select pg_backend_pid()"
-	before, err := one[int](ctx, s, process)
-	if err != nil {
-		return err
-	}
-	other, err := Dial(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer other.Close()
-	tx, err := other.conn.Begin(ctx)
-	if err != nil {
-		return asAway(ctx, err)
-	}
-	defer func() { _ = tx.Rollback(ctx) }()
-	if _, err := tx.Exec(ctx, "select 1"); err != nil {
-		return asAway(ctx, err)
-	}
-	after, err := one[int](ctx, s, process)
-	if err == nil && after != before {
-		err = ErrPooled
-	}
-	return err
-}
 
 // heldLock selects the sessions of this database that have a lock.
 func (a *Address) heldLock(lock int) string {

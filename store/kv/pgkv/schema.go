@@ -83,7 +83,10 @@ func (db *DB) prepare(ctx context.Context) error {
 }
 
 func (db *DB) examine(ctx context.Context, c *conn) (refusal, err error) {
-	if refusal, err = db.checkServer(ctx, c); refusal != nil || err != nil {
+	if refusal, err = checkServer(ctx, c.Conn); refusal != nil || err != nil {
+		return refusal, err
+	}
+	if refusal, err = db.address.checkPrivileges(ctx, c.Conn, db.opts.Next); refusal != nil || err != nil {
 		return refusal, err
 	}
 	exists := false
@@ -152,14 +155,14 @@ func (db *DB) convertTables(ctx context.Context, c *conn) (refusal, err error) {
 	return db.examine(ctx, c)
 }
 
-func (db *DB) checkServer(ctx context.Context, c *conn) (refusal, err error) {
+func checkServer(ctx context.Context, c *pgx.Conn) (refusal, err error) {
 	var product string
 	var version int
 	err = c.QueryRow(ctx, "select version(), current_setting('server_version_num')::int").Scan(&product, &version)
 	if err != nil {
 		return nil, err
 	}
-	return checkServer(product, version), nil
+	return checkProduct(product, version), nil
 }
 
 // PostgreSQL's version() has the number, what its packager added, and the compiler. Products
@@ -170,7 +173,7 @@ var (
 	otherProduct    = regexp.MustCompile(`(?i)cloudberry|enterprisedb|gauss|greenplum|ivorysql|materialize|orioledb|polardb|questdb|redshift|yugabyte`)
 )
 
-func checkServer(product string, version int) error {
+func checkProduct(product string, version int) error {
 	switch {
 	case !ordinaryVersion.MatchString(product) || otherProduct.MatchString(product):
 		return &RefusedError{

@@ -18,8 +18,17 @@ type Session struct {
 	address *Address
 }
 
-// AwayError means that no primary answers. It matches [kv.ErrAway].
-type AwayError struct{ Reason string }
+// AwayError means that no primary answers as it should. It matches [kv.ErrAway].
+type AwayError struct {
+	Reason string
+	Remedy string // the next step, or ""
+	Lasts  bool   // until somebody changes a setting, so that waiting is no use
+}
+
+func newAwayError(err error) *AwayError {
+	c := causeOf(err)
+	return &AwayError{Reason: c.reason, Remedy: c.remedy, Lasts: c.lasts}
+}
 
 func (e *AwayError) Error() string { return "the database does not answer: " + e.Reason }
 
@@ -37,13 +46,42 @@ func Dial(ctx context.Context, a *Address) (*Session, error) {
 	return &Session{conn: c.Conn, address: a}, nil
 }
 
+// DialFirst is Dial for a program that has not used the database yet. It refuses another product
+// or version, a pooler in transaction or statement mode, and a user that lacks privileges.
+// Errors: *[RefusedError], *[AwayError].
+func DialFirst(ctx context.Context, a *Address) (*Session, error) {
+	s, err := Dial(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	refusal, err := checkServer(ctx, s.conn)
+	if refusal == nil && err == nil {
+		refusal, err = s.checkPooler(ctx, a)
+	}
+	if refusal == nil && err == nil {
+		refusal, err = a.checkPrivileges(ctx, s.conn, false)
+	}
+	if err != nil {
+		refusal = asAway(ctx, err)
+	}
+	if refusal != nil {
+		s.Close()
+		return nil, refusal
+	}
+	return s, nil
+}
+
 // asAway describes a failure of the connection or of the database. What the caller cancelled is
 // not the database's failure.
 func asAway(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &AwayError{Reason: Reason(err)}
+	var away *AwayError
+	if errors.As(err, &away) {
+		return away
+	}
+	return newAwayError(err)
 }
 
 // Close closes the connection and releases its locks.
