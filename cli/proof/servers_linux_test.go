@@ -2,7 +2,11 @@ package proof
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -87,6 +91,69 @@ func TestAServerThatIsStoppedHoldsTheOthersUpBriefly(t *testing.T) {
 	l.moveTo(s)
 	l.audit(t, writers)
 	l.closeBooks(t, writers)
+}
+
+// goesOnMax is how long a server may wait for another that is stopped. The limit itself is 5 s,
+// of which a request may be refused at the end.
+const goesOnMax = margin * 7 * time.Second
+
+// Promise (Postgres §5): one server that is stopped at any moment, with large documents under way,
+// holds the others up for at most 5 seconds
+func TestAServerThatIsStoppedAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	p := onDatabase(t, pgtest.Start(t))
+	s := p.serve(t, "--public-url", "http://127.0.0.1")
+	l := openLedger(t, s)
+	both := [2]*server{s, s.beside}
+	text := strings.Repeat("as large as it may be; ", 980) // an event has it before and after
+	var callers [2]*client
+	var puts atomic.Int64
+	// put changes a large customer at a server, and reports whether that was acknowledged.
+	put := func(at int) bool {
+		n := puts.Add(1)
+		body := fmt.Sprintf(`{"displayName":"Large","notes":"%d %s"}`, n, text)
+		a, err := callers[at].call(t.Context(), l.reader, http.MethodPut, fmt.Sprintf("/api/resources/customer/cus_large_%d", n%64), body)
+		return err == nil && a.status/100 == 2
+	}
+	var loading sync.WaitGroup
+	var ended atomic.Bool
+	defer loading.Wait()
+	defer ended.Store(true)
+	for i := range both {
+		callers[i] = both[i].asClient(l.credentials)
+		for range 4 {
+			loading.Go(func() {
+				for !ended.Load() {
+					put(i)
+				}
+			})
+		}
+	}
+	stops, longest := 0, time.Duration(0)
+	for ; must.More(stops, 4, 200); stops++ {
+		stopped := rand.IntN(2)
+		time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
+		_ = both[stopped].process.Signal(syscall.SIGSTOP)
+		begun, done := time.Now(), 0
+		for done < 3 && time.Since(begun) < goesOnMax {
+			if put(1 - stopped) {
+				done++
+			}
+		}
+		took := time.Since(begun)
+		_ = both[stopped].process.Signal(syscall.SIGCONT)
+		if longest = max(longest, took); done < 3 {
+			t.Fatalf("stop %d of server %d: the other acknowledged %d changes within %v, want 3", stops+1, stopped+1, done, took)
+		}
+		for begun := time.Now(); !put(stopped); time.Sleep(10 * time.Millisecond) {
+			if time.Since(begun) > goesOnMax {
+				t.Fatalf("stop %d: server %d does not go on when it may", stops+1, stopped+1)
+			}
+		}
+	}
+	must.Figure(t, "stops", stops)
+	must.Figure(t, "longest_ms", longest.Milliseconds())
 }
 
 // TestTheDatabaseIsKilledUnderTwoServers kills PostgreSQL and starts it again. Both

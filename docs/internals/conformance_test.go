@@ -109,6 +109,8 @@ const outline = `
 ### Postgres §1: the database
 ### Postgres §2: commits and reads
 ### Postgres §3, §9: mistakes about it
+### Postgres §5: servers among themselves
+
 ### Postgres §9: doctor, readiness, copies
 `
 

@@ -25,6 +25,8 @@ const (
 	groupBytesMax = 8 << 20
 	// retryPause is between two attempts of a group.
 	retryPause = 50 * time.Millisecond
+	// turnFreeAfter is how long a committer waits before it looks who has the turn.
+	turnFreeAfter = 2 * time.Second
 	// Of each server the marks of at least so many groups are kept.
 	marksKept = 256
 	// versionsMax transactions may have begun since the oldest snapshot of the database
@@ -320,6 +322,8 @@ func (c *committer) takeTurn() error {
 		calls = append(calls, c.db.getCall(keys, func(key, sealed []byte) { c.known[string(key)] = sealed }))
 	}
 	begun := time.Now()
+	freeing := time.AfterFunc(c.db.opts.wait(turnFreeAfter), func() { c.db.freeTurn(c.c.PgConn().PID()) })
+	defer freeing.Stop()
 	if err := c.c.exchange(left(), calls...); err != nil {
 		return err
 	}
@@ -333,6 +337,16 @@ var oldest = statement{"oldest", `select coalesce(greatest(
 	(select max(age(backend_xmin)) from pg_stat_activity where pid <> pg_backend_pid()),
 	(select max(age(xmin)) from pg_replication_slots),
 	(select max(age(transaction)) from pg_prepared_xacts)), 0)::bigint`}
+
+var endHolder = statement{"end holder", `select pg_terminate_backend(a.pid) from unnest(pg_blocking_pids($1::bigint::int)) b (pid) join pg_stat_activity a using (pid)
+	where a.wait_event_type = 'Client' and a.xact_start < clock_timestamp() - interval '1 s'`}
+
+// freeTurn ends the session that a committer waits for, if PostgreSQL waits for that one's
+// client: its server is stopped or cut off. Its idle limit does not hold within a flight, and
+// it has no limit for statements, because a COMMIT may wait for a standby.
+func (db *DB) freeTurn(waiting uint32) {
+	_ = db.read(db.life, call{statement: endHolder, params: [][]byte{int8Param(int64(waiting))}}) // else the others' lock_timeout tells
+}
 
 // countVersions decides whether changes replace the last version of a key or add one. While
 // there is an old snapshot PostgreSQL keeps what every commit replaces, such as the head of

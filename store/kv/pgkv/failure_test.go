@@ -303,6 +303,41 @@ func TestAnswersComeInTimeWithoutTheDatabase(t *testing.T) {
 	}
 }
 
+// Promise (Postgres §5): a server that is cut off within a flight, with the turn or within its
+// writes, holds the others up for seconds, and what it did not acknowledge is not there
+func TestCutOffWithinAFlight(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	server := pgtest.New(t)
+	dsn := server.Database(t)
+	p, through := newProxy(t, server, dsn)
+	other := openWith(t, pgkv.Options{URL: dsn})
+	for name, moment := range map[string]when{"with_the_turn": halfTurn, "within_its_writes": halfWrites} {
+		cut := openWith(t, pgkv.Options{URL: through})
+		if err := errors.Join(insist(t, cut, appended("before "+name)), insist(t, other, appended("there "+name))); err != nil {
+			t.Fatal(err)
+		}
+		p.cutAt(moment)
+		lost := make(chan error, 1)
+		go func() { lost <- cut.Update(t.Context(), appended("lost "+name)) }()
+		for p.isNext(moment) {
+			time.Sleep(time.Millisecond)
+		}
+		begun := time.Now()
+		if err := insist(t, other, appended("after "+name)); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took > 3*5*time.Second {
+			t.Errorf("%s: another server could write after %v, want 5 s", name, took)
+		}
+		err := <-lost // it was made again over another connection, or was not made
+		if keys, _ := contents(t, other); keys["lost "+name] != (err == nil) {
+			t.Errorf("%s: the update of the one that was cut off = %v, and it is there: %t", name, err, keys["lost "+name])
+		}
+		p.cut()
+	}
+}
+
 // TestStoppedDatabase: a database that takes statements and answers none of them holds
 // up no caller, whether or not the end of the last transaction was answered.
 func TestStoppedDatabase(t *testing.T) {

@@ -98,6 +98,7 @@ const (
 	rejoinWait = time.Second
 	rowsKept   = "1 day" // of servers that have stopped
 	heldMax    = 16      // that a server tells of
+	lease      = "60 s"  // a server keeps its jobs so long after its last beat
 )
 
 // ErrExclusive means that a command has the database to itself.
@@ -287,6 +288,9 @@ func (p *Presence) Leave() {
 
 // beat takes free jobs, writes the server's row and looks at the others.
 func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
+	if err := s.endStopped(ctx, p.o.Log); err != nil {
+		return err
+	}
 	for _, job := range p.o.Jobs {
 		if p.Holds(job) {
 			continue
@@ -349,6 +353,25 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 	p.state = now
 	p.mu.Unlock()
 	p.o.OnLook(now)
+	return nil
+}
+
+// endStopped ends the sessions of servers that have not written their rows for a lease: they
+// are stopped or cut off, and their jobs are free again.
+func (s *Session) endStopped(ctx context.Context, log *slog.Logger) error {
+	rows, err := s.conn.Query(ctx, `select coalesce(told->>'host', ''), coalesce(told->>'pid', '') from server
+		where seen < clock_timestamp() - interval '`+lease+`' and (told->>'backend')::int in (`+s.address.heldLock(lockServer)+`) and pg_terminate_backend((told->>'backend')::int)`)
+	if err != nil {
+		return asAway(ctx, err)
+	}
+	var host, pid string
+	_, err = pgx.ForEachRow(rows, []any{&host, &pid}, func() error {
+		log.Warn("ended the session of a server that does not answer", "host", host, "pid", pid, "lease", lease)
+		return nil
+	})
+	if err != nil {
+		return asAway(ctx, err)
+	}
 	return nil
 }
 

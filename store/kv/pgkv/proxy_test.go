@@ -2,6 +2,7 @@ package pgkv_test
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -35,7 +36,15 @@ const (
 	beforeCommit      // the statement does not arrive
 	afterCommit       // its answer does not arrive
 	stalled           // nothing is cut: the answer waits until the channel of that name is closed
+	halfTurn          // from within a flight on nothing arrives: after the turn was taken
+	halfWrites        // after the writes
 )
+
+// marks are the messages by which the moments are known. A statement is bound with one code for
+// the format of parameters, which the message that prepares it does not have.
+var marks = map[when][]byte{halfTurn: bound("site"), halfWrites: bound("mark")}
+
+func bound(name string) []byte { return []byte("\x00" + name + "\x00\x00\x01") }
 
 // newProxy returns a proxy and the URL of the database through it.
 func newProxy(t *testing.T, s *pgtest.Server, dsn string) (*proxy, string) {
@@ -82,9 +91,7 @@ func (p *proxy) serve(serving *sync.WaitGroup) {
 	}
 }
 
-// commitMark is in the message that binds the statement named commit, which has one code
-// for the format of parameters, and not in the one that prepares it.
-var commitMark = []byte("\x00commit\x00\x00\x01")
+var commitMark = bound("commit")
 
 func (p *proxy) toServer(client, server net.Conn, answered chan when) {
 	defer client.Close()
@@ -94,6 +101,11 @@ func (p *proxy) toServer(client, server net.Conn, answered chan when) {
 	for {
 		n, err := client.Read(buffer)
 		if err != nil {
+			return
+		}
+		if at := p.halfAt(buffer[:n]); at >= 0 {
+			_, _ = server.Write(buffer[:at])
+			_, _ = io.Copy(io.Discard, client) // until it is closed
 			return
 		}
 		seen := append(tail, buffer[:n]...)
@@ -138,6 +150,25 @@ func (p *proxy) toClient(server, client net.Conn, answered chan when) {
 			return
 		}
 	}
+}
+
+// isNext reports whether a moment is still awaited.
+func (p *proxy) isNext(w when) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next == w
+}
+
+// halfAt returns where to stop in what a client has sent, or -1.
+func (p *proxy) halfAt(sent []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := bytes.Index(sent, marks[p.next])
+	if marks[p.next] == nil || at < 0 {
+		return -1
+	}
+	p.next = never
+	return at
 }
 
 // cutAt cuts at the next commit.
