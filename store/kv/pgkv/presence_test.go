@@ -292,3 +292,26 @@ func TestSchemaNames(t *testing.T) {
 		}
 	}
 }
+
+// Promise (Postgres §5): a server that is stopped keeps its jobs for 60 s: then another ends its
+// session and takes them
+func TestJobsOfAStoppedServerAreTaken(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	a := madeDatabase(t)
+	stopped := must.Get(pgkv.Join(t.Context(), quiet(a, "stopped")))(t) // it never runs
+	t.Cleanup(stopped.Leave)
+	other, _ := running(t, quiet(a, "other"))
+	if !stopped.Holds(pgkv.JobSweep) || other.Holds(pgkv.JobSweep) {
+		t.Fatal("the first server has not the job")
+	}
+	run(t, sql(t, a.URL()), "update tollhouse.server set seen = seen - interval '59 s' where id = 'stopped'")
+	for begun := time.Now(); !other.Holds(pgkv.JobSweep) || !other.Holds(pgkv.JobCheck); time.Sleep(100 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			t.Fatal("nobody takes the jobs of a server that is stopped")
+		}
+	}
+	if servers := other.State().Servers; len(servers) != 1 || servers[0].Host != "other" {
+		t.Errorf("the servers are %v, want the one that runs", servers)
+	}
+}
