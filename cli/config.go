@@ -30,6 +30,9 @@ variable or the default. If no server is running on the data directory, or with 
 serve, config dev or any of their flags, show the settings that a server would start with
 in this directory and environment. No server is started. Passwords in URLs are masked.
 
+With --store, the settings that the servers of the database share are those in the
+database. config set changes them while the servers run.
+
   tollhouse config --data /var/lib/tollhouse
   tollhouse config serve --public-url https://pay.example
   tollhouse config dev --json`
@@ -47,19 +50,20 @@ in this directory and environment. No server is started. Passwords in URLs are m
 		if list == nil {
 			server.DeriveDefaults(c.Flags())
 			list = p.settings(c.Flags())
+			if err := p.overlayAgreed(ctx, c, list); err != nil {
+				return err
+			}
 		}
 		return p.showSettings(list)
 	})
-	c.AddCommand(p.configOf(p.serveCommand(), "serve"), p.configOf(p.devCommand(), "dev"))
+	c.AddCommand(p.configOf(p.serveCommand(), "serve"), p.configOf(p.devCommand(), "dev"), p.configSetCommand())
 	return c
 }
 
 // settingsOfServer returns the settings of the running server, or nil if there is none or
 // the flags of c ask for others.
 func (p *program) settingsOfServer(ctx context.Context, c *cobra.Command) (list []admin.Setting, err error) {
-	asksForOthers := false
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { asksForOthers = asksForOthers || f.Changed && !p.fromVariable[f] })
-	if asksForOthers || p.store.Given() && p.adminSocket == "" {
+	if p.asksForOthers(c) || p.store.Given() && p.adminSocket == "" {
 		return nil, nil
 	}
 	a, err := p.connectRunning(ctx)
@@ -73,6 +77,12 @@ func (p *program) settingsOfServer(ctx context.Context, c *cobra.Command) (list 
 	p.Note("these are the settings of the server at %s", a.info.URL)
 	err = a.call(ctx, "GET", "/admin/settings", nil, &list)
 	return list, errors.Join(err, a.close())
+}
+
+// asksForOthers reports whether the flags of c ask for the settings of a server to be started.
+func (p *program) asksForOthers(c *cobra.Command) (asks bool) {
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { asks = asks || f.Changed && !p.fromVariable[f] })
+	return asks
 }
 
 // configOf turns a command that serves into one that shows its settings.

@@ -29,6 +29,7 @@ type withoutData struct {
 const (
 	asksServer = "it asks a server that runs, as documented: 69 without one"
 	noStore    = "it uses no store"
+	ofDatabase = "it is for the servers of a database"
 )
 
 var commandsWithoutData = map[string]withoutData{
@@ -56,7 +57,8 @@ var commandsWithoutData = map[string]withoutData{
 	"webhook update":  {args: "wep_00000000000000000000000000 --description x"},
 	"backup verify":   {args: "BACKUP", why: noStore},
 	"completion bash": {why: noStore}, "completion fish": {why: noStore}, "completion zsh": {why: noStore},
-	"config": {why: noStore}, "config serve": {why: noStore}, "config dev": {why: noStore}, "version": {why: noStore},
+	"config set": {args: "--access-ttl 30m", others: term.ExitUsage, why: ofDatabase},
+	"config":     {why: noStore}, "config serve": {why: noStore}, "config dev": {why: noStore}, "version": {why: noStore},
 	"print compose": {why: noStore}, "print dockerfile": {why: noStore}, "print grafana": {why: noStore}, "print helper": {args: "go", why: noStore},
 	"print man": {why: noStore}, "print migration": {args: "keycloak", why: noStore},
 	"print openapi": {why: noStore}, "print systemd": {why: noStore},
@@ -123,6 +125,10 @@ func TestEveryCommandWithoutData(t *testing.T) {
 			case c.why == noStore:
 				if code != term.ExitOK {
 					t.Errorf("exit %d, %s; want 0", code, stderr)
+				}
+			case c.why == ofDatabase:
+				if code != c.others || !strings.Contains(stderr, "on a data directory") {
+					t.Errorf("exit %d, %s; want %d: %s", code, stderr, c.others, c.why)
 				}
 			case c.why != "":
 				if code != c.others || !strings.Contains(stderr, dir+" has no data") {

@@ -23,7 +23,9 @@ func TestOperatorsAnswersAreRoutes(t *testing.T) {
 		return w
 	}
 	server := handlers.Config{
-		Settings: []admin.Setting{{Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}},
+		Settings: func() []admin.Setting {
+			return []admin.Setting{{Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}}
+		},
 		Status: func(context.Context) admin.ServerStatus {
 			return admin.ServerStatus{Status: admin.StateReady, PID: 7}
 		},

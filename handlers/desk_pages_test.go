@@ -728,7 +728,9 @@ func TestDeskNamesTheEndpointThatFails(t *testing.T) {
 // TestDeskSettings: what was set comes first, and each part keeps its order.
 func TestDeskSettings(t *testing.T) {
 	_, b := deskHouse(t, func(c *handlers.Config) {
-		c.Settings = []admin.Setting{{Name: "code-ttl", Value: "1m", From: "default"}, {Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}, {Name: "data", From: "default"}, {Name: "desk", From: "variable"}}
+		c.Settings = func() []admin.Setting {
+			return []admin.Setting{{Name: "code-ttl", Value: "1m", From: "default"}, {Name: "listen", Value: "127.0.0.1:8080", From: "flag", Variable: "TOLLHOUSE_LISTEN"}, {Name: "data", From: "default"}, {Name: "desk", From: "variable"}}
+		}
 	})
 	page := b.get(t, "/desk/settings")
 	if got := rows(t, page, "data-setting"); !slices.Equal(got, []string{"listen", "desk", "code-ttl", "data"}) {

@@ -78,7 +78,7 @@ func houseOver(t testing.TB, f *storetest.Fixture, change ...func(*handlers.Conf
 // open puts the router over a store, and if there are two servers, another over the other's.
 func (h *house) open(s *store.Store, change ...func(*handlers.Config)) {
 	h.server = h.newServer(s, change)
-	h.public, h.operators, h.issuer = h.server.Public(), h.server.Admin(), h.server.Site.PublicURL
+	h.public, h.operators, h.issuer = h.server.Public(), h.server.Admin(), h.server.Site.PublicURL()
 	if h.Other != nil {
 		other := h.newServer(h.Other, change)
 		h.public, h.operators = handlers.InTurns(h.Fixture, h.public, other.Public()), handlers.InTurns(h.Fixture, h.operators, other.Admin())

@@ -47,7 +47,7 @@ func TestAPIAnswersAreDescribed(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()
 	a, token := newGoldenAPI(t)
-	d := &described{apiHouse: a, t: t, told: NewDescribed(t, api.OpenAPI(a.server.Site.PublicURL, "test"))}
+	d := &described{apiHouse: a, t: t, told: NewDescribed(t, api.OpenAPI(a.server.Site.PublicURL(), "test"))}
 	stranger := a.token(t, "stranger", "acct_other", store.ScopeUnstated)
 	powerless := []string{
 		a.token(t, "reader", goldenAccount, store.ScopeEventsRead|store.ScopeResourcesRead), a.token(t, "writer", goldenAccount, store.ScopeResourcesWrite),

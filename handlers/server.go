@@ -37,8 +37,8 @@ type Config struct {
 	Version string
 	// Desk has the operators' pages; nil leaves them out.
 	Desk *desk.Config
-	// Settings are those of the server, with secrets masked; nil in a command's own process.
-	Settings []admin.Setting
+	// Settings returns those of the server, with secrets masked; nil in a command's own process.
+	Settings func() []admin.Setting
 	// Platform says from where platform clients may be used; nil is nowhere.
 	Platform *web.Platform
 	// Demo is set only in dev.

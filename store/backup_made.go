@@ -55,6 +55,20 @@ func (s *Store) RecordBackup(ctx context.Context, made BackupMade, by By) error 
 	return nil
 }
 
+// RecordSettings writes an audit line for each change of a setting that a command has made.
+func (s *Store) RecordSettings(ctx context.Context, changes []string) error {
+	for _, reason := range changes {
+		now, tail := s.Now(), secret.NewTail(nil)
+		err := record.UpdateAs(ctx, s.db, kv.Ruling, func(tx kv.Txn) error {
+			return appendAudit(tx, AuditLine{What: AuditAdmin, Reason: reason}, now, tail)
+		})
+		if err != nil {
+			return fmt.Errorf("the setting is changed, but the audit record lacks it: %w", err)
+		}
+	}
+	return nil
+}
+
 // LastBackup returns the last recorded backup. Errors: ErrNotFound if none is recorded.
 func (s *Store) LastBackup(ctx context.Context) (made BackupMade, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {

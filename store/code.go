@@ -99,7 +99,7 @@ func (s *Store) newCode(c Consent, token secret.Token, now time.Time) code {
 		hash:        token.Hash(),
 		lineage:     lineageOf(c.Client, c.User),
 		redirectURI: c.RedirectURI, scope: c.Scope, challenge: c.Challenge,
-		expiresAt: now.Add(s.lives.Code), amr: c.Amr, factorRevision: c.User.factorRevision,
+		expiresAt: now.Add(s.Lifetimes().Code), amr: c.Amr, factorRevision: c.User.factorRevision,
 	}
 }
 

@@ -71,16 +71,17 @@ func (u User) FactorNames() []string {
 func (u User) FactorRevision() uint64 { return u.factorRevision }
 
 // SecondFactor returns who needs a second factor.
-func (s *Store) SecondFactor() SecondFactor { return s.secondFactor }
+func (s *Store) SecondFactor() SecondFactor { return s.policy.Load().SecondFactor }
 
 // NeedsFactor reports whether the user has no sign-in without a second factor.
 func (s *Store) NeedsFactor(u User) bool {
-	return s.secondFactor != FactorOff && u.HasFactor() || s.MustHaveFactor(u)
+	return s.SecondFactor() != FactorOff && u.HasFactor() || s.MustHaveFactor(u)
 }
 
 // MustHaveFactor reports whether the user must have a second factor.
 func (s *Store) MustHaveFactor(u User) bool {
-	return s.secondFactor == FactorAll || s.secondFactor == FactorOperators && u.Operator
+	f := s.SecondFactor()
+	return f == FactorAll || f == FactorOperators && u.Operator
 }
 
 func decodeFactors(d *record.Decoder) factors {

@@ -85,7 +85,7 @@ const platformTokenMax = time.Hour
 // Errors: ErrMismatch if it may not; ErrDisabled if the client or its account is no longer
 // usable; ErrUnknownAccount; ErrTooOften, *BudgetError.
 func (s *Store) IssueForClient(ctx context.Context, by By, c Client, account string, scope Scope) (Issued, error) {
-	lifetime, charged := s.lives.AccessToken, ""
+	lifetime, charged := s.Lifetimes().AccessToken, ""
 	if c.Platform {
 		lifetime = min(lifetime, platformTokenMax)
 	} else {
@@ -131,7 +131,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, account str
 }
 
 func (s *Store) newFamily(l lineage, scope Scope, now time.Time, id secret.ID) family {
-	return family{lineage: l, id: id, scope: scope, createdAt: now, expiresAt: now.Add(s.lives.Family)}
+	return family{lineage: l, id: id, scope: scope, createdAt: now, expiresAt: now.Add(s.Lifetimes().Family)}
 }
 
 func (s *Store) issueFirst(tx kv.Txn, f family, p pair, now time.Time) (Issued, error) {
@@ -148,7 +148,7 @@ func (s *Store) issueFirst(tx kv.Txn, f family, p pair, now time.Time) (Issued, 
 // storePair stores an access and a refresh token and returns when the access token
 // expires. parent is the refresh token that they replace, if any.
 func (s *Store) storePair(tx kv.Txn, f family, p pair, accessScope Scope, parent secret.Hash, now time.Time) (time.Time, error) {
-	ends := earlier(now.Add(s.lives.AccessToken), f.expiresAt)
+	ends := earlier(now.Add(s.Lifetimes().AccessToken), f.expiresAt)
 	err := writeAccessToken(tx, accessToken{
 		lineage: f.lineage, hash: p.access.Hash(), family: f.id, scope: accessScope,
 		issuedAt: now, expiresAt: ends, confirms: parent,
@@ -158,7 +158,7 @@ func (s *Store) storePair(tx kv.Txn, f family, p pair, accessScope Scope, parent
 	}
 	return ends, writeRefreshToken(tx, refreshToken{
 		hash: p.refresh.Hash(), family: f.id, parent: parent, scope: f.scope,
-		expiresAt: earlier(now.Add(s.lives.RefreshToken), f.expiresAt), nonce: p.nonce,
+		expiresAt: earlier(now.Add(s.Lifetimes().RefreshToken), f.expiresAt), nonce: p.nonce,
 	}, f.expiresAt)
 }
 

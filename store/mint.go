@@ -41,8 +41,8 @@ func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error
 	now, pair := s.Now(), newPairFrom(s.fixtureRandom())
 	access, accessErr := fixtureOr(pair.access, "access_token", spec.AccessToken)
 	refresh, refreshErr := fixtureOr(pair.refresh, "refresh_token", spec.RefreshToken)
-	accessFor, accessForErr := lifetimeOr(s.lives.AccessToken, "expires_in", spec.ExpiresIn)
-	refreshFor, refreshForErr := lifetimeOr(s.lives.RefreshToken, "refresh_expires_in", spec.RefreshExpiresIn)
+	accessFor, accessForErr := lifetimeOr(s.Lifetimes().AccessToken, "expires_in", spec.ExpiresIn)
+	refreshFor, refreshForErr := lifetimeOr(s.Lifetimes().RefreshToken, "refresh_expires_in", spec.RefreshExpiresIn)
 	if err := errors.Join(accessErr, refreshErr, accessForErr, refreshForErr); err != nil {
 		return Issued{}, err
 	}
@@ -51,7 +51,7 @@ func (s *Store) IssueFixture(ctx context.Context, spec TokenSpec) (Issued, error
 		return Issued{}, &UsedError{Field: "refresh_token"}
 	}
 	f := s.newFamily(lineageOf(spec.Client, spec.User), spec.Scope, now, pair.family)
-	f.expiresAt = now.Add(max(s.lives.Family, accessFor, refreshFor))
+	f.expiresAt = now.Add(max(s.Lifetimes().Family, accessFor, refreshFor))
 	err := s.db.Update(ctx, func(tx kv.Txn) error {
 		if _, err := readParties(tx, f.lineage); err != nil {
 			return err

@@ -133,7 +133,7 @@ func (o *rotation) run(r Refresh) error {
 	switch {
 	case err != nil:
 		return err
-	case !rotated && near(o.now, t.pairMadeAt, o.s.lives.RefreshGrace):
+	case !rotated && near(o.now, t.pairMadeAt, o.s.Lifetimes().RefreshGrace):
 		return o.repeat(t, made)
 	case expired:
 		return record.ErrExpired

@@ -95,7 +95,7 @@ func (s *Store) signIn(ctx context.Context, u User, fn func(kv.Txn) error) error
 }
 
 func (s *Store) newSession(u User, browser string, token secret.Token, now time.Time) Session {
-	return Session{User: u, Browser: browser, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.lives.Session), Amr: AmrPassword,
+	return Session{User: u, Browser: browser, AuthenticatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.Lifetimes().Session), Amr: AmrPassword,
 		hash: token.Hash(), user: u.ID, generation: u.Generation, accountGeneration: u.accountNow.Generation, factorRevision: u.factorRevision, createdAt: now}
 }
 
@@ -123,7 +123,7 @@ func (s *Store) FindSession(ctx context.Context, token secret.Token) (sn Session
 // SessionSeen records that a session was used, at most four times in SessionIdle: a
 // session in steady use stays, and another may expire up to a quarter of that too early.
 func (s *Store) SessionSeen(sn Session) {
-	if s.Now().Sub(sn.SeenAt) >= min(seenEvery, s.lives.SessionIdle/4) {
+	if s.Now().Sub(sn.SeenAt) >= min(seenEvery, s.Lifetimes().SessionIdle/4) {
 		s.lastUsed.sessionSeen(sn.hash)
 	}
 }
@@ -148,7 +148,7 @@ func (s *Store) PeekSession(ctx context.Context, token secret.Token) (sn Session
 
 func (s *Store) isLive(sn Session) bool {
 	now := s.Now()
-	return now.Before(sn.ExpiresAt) && now.Before(sn.SeenAt.Add(s.lives.SessionIdle)) &&
+	return now.Before(sn.ExpiresAt) && now.Before(sn.SeenAt.Add(s.Lifetimes().SessionIdle)) &&
 		sn.User.keeps(sn.generation, sn.accountGeneration) && sn.factorRevision == sn.User.factorRevision &&
 		(sn.Amr.HasFactor() || !s.NeedsFactor(sn.User))
 }

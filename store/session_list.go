@@ -32,7 +32,7 @@ func sessionNamed(name string) (start [16]byte, ok bool) {
 
 // SessionEnds returns when the session ends if it is not used again.
 func (s *Store) SessionEnds(sn Session) time.Time {
-	return earlier(sn.ExpiresAt, sn.SeenAt.Add(s.lives.SessionIdle))
+	return earlier(sn.ExpiresAt, sn.SeenAt.Add(s.Lifetimes().SessionIdle))
 }
 
 // ListLiveSessions returns up to limit live sessions, of one user or, if of is nil, of

@@ -114,7 +114,6 @@ type Store struct {
 	fixtures   bool
 	clientsMax uint64
 	hasher     *secret.Hasher
-	lives      Lifetimes
 	log        *slog.Logger
 	instance   secret.ID
 	epoch      string
@@ -132,7 +131,7 @@ type Store struct {
 	backingUp   sync.Mutex
 	exporting   sync.Mutex
 
-	secondFactor  SecondFactor
+	policy        atomic.Pointer[Policy]
 	knownBrowsers knownBrowsers
 }
 
@@ -175,14 +174,14 @@ func (e *FormatError) Hint() string {
 // *FormatError, which leaves the store unchanged, *InvalidError for a lifetime, the
 // engine's, kv.ErrCorrupt also when the format is missing of a db that is not empty.
 func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
-	if err := o.Lifetimes.check(); err != nil {
+	if err := o.Lifetimes.Check(); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, lives: o.Lifetimes, log: o.Log, random: o.Random, fixtures: o.Fixtures, clientsMax: uint64(cmp.Or(o.Clients, clientsMax))}
+	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, log: o.Log, random: o.Random, fixtures: o.Fixtures, clientsMax: uint64(cmp.Or(o.Clients, clientsMax))}
 	_, s.isShared = db.(kv.Caller)
 	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()
-	s.secondFactor = o.SecondFactor
+	s.policy.Store(&Policy{Lifetimes: o.Lifetimes, SecondFactor: o.SecondFactor, CardGuard: o.CardGuard, OpenKinds: o.OpenKinds})
 	s.knownBrowsers.init()
 	s.rotations.Init(orDefault(o.Rotations), o.Lifetimes.RotationEvery(), false)
 	s.grants.Init(orDefault(o.ClientGrants), ClientGrantEvery, false)
@@ -257,7 +256,8 @@ func decodeMeta(value []byte) (m meta, err error) {
 // nameInstance returns the visible form of an instance id.
 func nameInstance(id secret.ID) string { return hex.EncodeToString(id[:]) }
 
-func (l Lifetimes) check() error {
+// Check returns the *InvalidError for a lifetime that is not allowed, or nil.
+func (l Lifetimes) Check() error {
 	if l.Code > codeLifetimeMax {
 		return record.Invalid("code-ttl", "give 10m or less", "the code lifetime %s exceeds the %s that RFC 6749 §4.1.2 recommends", l.Code, codeLifetimeMax)
 	}
@@ -275,8 +275,28 @@ func (l Lifetimes) check() error {
 // InstanceID identifies this store. It is not a secret.
 func (s *Store) InstanceID() string { return nameInstance(s.instance) }
 
+// Policy is what may be changed while the store is in use. The fields are those of [Options].
+type Policy struct {
+	Lifetimes    Lifetimes
+	SecondFactor SecondFactor
+	CardGuard    eventlog.CardGuard
+	OpenKinds    bool
+}
+
+// SetPolicy replaces the policy for what begins from now on. Tokens and codes keep the
+// lifetimes with which they were issued. Errors: *InvalidError for a lifetime.
+func (s *Store) SetPolicy(p Policy) error {
+	if err := p.Lifetimes.Check(); err != nil {
+		return err
+	}
+	s.policy.Store(&p)
+	s.rotations.SetEvery(p.Lifetimes.RotationEvery())
+	s.Events.SetPolicy(p.CardGuard, snapshot.Rules{OpenKinds: p.OpenKinds})
+	return nil
+}
+
 // Lifetimes returns the store's lifetimes.
-func (s *Store) Lifetimes() Lifetimes { return s.lives }
+func (s *Store) Lifetimes() Lifetimes { return s.policy.Load().Lifetimes }
 
 // Now returns the store's time in whole milliseconds, UTC.
 func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Millisecond) }

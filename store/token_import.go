@@ -157,7 +157,7 @@ func (s *Store) importTokens(tx kv.Txn, given ImportedTokens, id secret.ID) (o t
 // endHere returns when each token expires here, zero if it is not live.
 func (s *Store) endHere(given ImportedTokens, now time.Time) (access, refresh time.Time, o tokensOutcome) {
 	access, accessCut := given.Access.endsHere(now, importedAccessMax)
-	refresh, refreshCut := given.Refresh.endsHere(now, s.lives.RefreshToken)
+	refresh, refreshCut := given.Refresh.endsHere(now, s.Lifetimes().RefreshToken)
 	return access, refresh, tokensOutcome{expired: access.IsZero() && refresh.IsZero(), cut: accessCut || refreshCut}
 }
 

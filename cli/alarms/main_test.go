@@ -89,7 +89,7 @@ func (b *bench) begin(change func(*Options), urls ...string) {
 	if b.stop != nil {
 		b.stop()
 	}
-	o := Options{Store: b.store, Repeat: 24 * time.Hour, Instance: "Larkspur Payments", URL: "https://pay.example", Log: slog.New(slog.DiscardHandler), Now: time.Now, send: b.send,
+	o := Options{Store: b.store, Repeat: 24 * time.Hour, Instance: "Larkspur Payments", URL: func() string { return "https://pay.example" }, Log: slog.New(slog.DiscardHandler), Now: time.Now, send: b.send,
 		Observe: func(outcome string, n int) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

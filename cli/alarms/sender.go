@@ -41,7 +41,7 @@ type Options struct {
 	Muted    []string      // alarms that are not sent
 	Local    []string      // alarms that each server tells, so that no other one needs to know
 	Instance string        // its name
-	URL      string        // its public URL
+	URL      func() string // its public URL
 	Version  string
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -139,7 +139,7 @@ func (s *Sender) rest(ctx context.Context, q *queue, wait time.Duration) {
 func (s *Sender) attempt(ctx context.Context, q *queue, e *entry) {
 	s.mu.Lock()
 	q.sent = append(q.sent, time.Now())
-	m := e.message(s.o.Now(), s.o.Instance, s.o.URL)
+	m := e.message(s.o.Now(), s.o.Instance, s.o.URL())
 	s.mu.Unlock()
 	r := s.o.send(ctx, q.t, m)
 	if ctx.Err() != nil {
@@ -266,7 +266,7 @@ func (s *Sender) Test(ctx context.Context) []Tried {
 			e := entry{ID: newID(), State: Tested, Count: 1, BegunAt: now.Unix(), Finding: Finding{
 				Alarm: Tested, Severity: Warning, Title: "Test", Text: "This is a test of the alarms.", Next: "nothing, alarms arrive here",
 			}}
-			all[i] = triedOf(q.t, s.o.send(ctx, q.t, e.message(now, s.o.Instance, s.o.URL)))
+			all[i] = triedOf(q.t, s.o.send(ctx, q.t, e.message(now, s.o.Instance, s.o.URL())))
 		})
 	}
 	work.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 
 	"tollhouse/cli/datadir"
@@ -15,7 +16,9 @@ import (
 )
 
 // Agreed are the settings that all servers on one database have in common: a token that
-// one of them issued must be the same to all. Commands take them from the database.
+// one of them issued must be the same to all. Commands take them from the database. The
+// first server writes them there, and tollhouse config set changes them; servers that run
+// take them from there too.
 type Agreed struct {
 	PublicURL           string // "" for servers on loopback
 	Lifetimes           store.Lifetimes
@@ -58,6 +61,48 @@ func (a *Agreed) settings() []agreedSetting {
 	}})
 }
 
+// Setting is one of them with its value, as its flag takes it.
+type Setting struct{ Name, Value string }
+
+// Settings returns all of them.
+func (a Agreed) Settings() (list []Setting) {
+	for _, s := range a.settings() {
+		list = append(list, Setting{s.name, s.flagValue()})
+	}
+	return list
+}
+
+// flagValue returns the value as its flag takes and shows it.
+func (s agreedSetting) flagValue() string {
+	if s.name == "open-kinds" {
+		return strconv.FormatBool(s.text == switchedOn)
+	}
+	return s.text
+}
+
+// Change is a setting before and after a change.
+type Change struct {
+	Name string `json:"name"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+}
+
+// ChangesFrom returns the settings that differ from before, and those that are named.
+func (a Agreed) ChangesFrom(before Agreed, named func(name string) bool) (list []Change) {
+	old := before.Settings()
+	for i, s := range a.Settings() {
+		if s != old[i] || named(s.Name) {
+			list = append(list, Change{s.Name, old[i].Value, s.Value})
+		}
+	}
+	return list
+}
+
+// Policy returns what a store takes of them.
+func (a Agreed) Policy() store.Policy {
+	return store.Policy{Lifetimes: a.Lifetimes, SecondFactor: a.SecondFactor, CardGuard: a.CardGuard, OpenKinds: a.OpenKinds}
+}
+
 // switchedOn is the value of a flag that takes none. A flag that is not given is "".
 const switchedOn = "on"
 
@@ -75,7 +120,12 @@ func (a *Agreed) applyTo(o *datadir.Options) {
 
 // ReadAgreed returns the settings in a site, with the defaults for those that it lacks.
 func ReadAgreed(site map[string]string) (Agreed, error) {
-	a := Agreed{Lifetimes: store.DefaultLifetimes()}
+	return Agreed{Lifetimes: store.DefaultLifetimes()}.In(site)
+}
+
+// In returns the settings in a site, and a's own for those that it lacks: servers of an older
+// release wrote it.
+func (a Agreed) In(site map[string]string) (Agreed, error) {
 	for _, s := range a.settings() {
 		if text, has := site[s.name]; has {
 			if err := s.read(text); err != nil {
@@ -94,8 +144,9 @@ func (a *Agreed) URL() *url.URL {
 	return &url.URL{Scheme: "http", Host: "127.0.0.1"}
 }
 
-// differ returns the failure for the first setting that differs from the others'.
-func (a *Agreed) differ(site map[string]string) error {
+// differ returns the failure for the first setting that differs from that of others, who are
+// on the database.
+func (a *Agreed) differ(site map[string]string, others string) error {
 	for _, s := range a.settings() {
 		// A server of an older release may lack a setting.
 		if theirs, has := site[s.name]; has && theirs != s.text {
@@ -106,8 +157,8 @@ func (a *Agreed) differ(site map[string]string) error {
 			case switchedOn:
 				cure = "give --" + s.name + " here"
 			}
-			return term.Fail(term.ExitConfig, cure+"; to change it, stop all servers and start the first one with the new value",
-				"--%s is %s here, but %s on the database's running servers", s.name, cmp.Or(s.text, "not set"), cmp.Or(theirs, "not set"))
+			return term.Fail(term.ExitConfig, cure+"; to change it on all servers: tollhouse config set --"+s.name+"="+term.ShellQuote(s.flagValue()),
+				"--%s is %s here, but %s %s", s.name, cmp.Or(s.text, "not set"), cmp.Or(theirs, "not set"), others)
 		}
 	}
 	return nil
@@ -137,8 +188,15 @@ func (r *Rules) judge(f pgkv.Found) (map[string]string, error) {
 		return nil, term.Fail(term.ExitConfig, "copy their key file to this machine; if it is lost, stop all servers and start the first one with --new-key",
 			"the server key has the fingerprint %s, but the servers on this database have %s", r.Key, theirs)
 	}
-	if !f.Alone {
-		return nil, r.Agreed.differ(f.Site)
+	switch {
+	case !f.First: // it takes the settings from the site, whatever its flags say
+		return nil, nil
+	case !f.Alone:
+		return nil, r.Agreed.differ(f.Site, "on the database's running servers")
+	case f.Site[pgkv.SiteSettled] != "":
+		if err := r.Agreed.differ(f.Site, "by tollhouse config set"); err != nil {
+			return nil, err
+		}
 	}
 	set := map[string]string{pgkv.SiteKey: r.Key}
 	for _, s := range r.Agreed.settings() {

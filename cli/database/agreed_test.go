@@ -22,7 +22,7 @@ func someSettings() Agreed {
 func TestAgreedSettingsAreReadBack(t *testing.T) {
 	t.Parallel()
 	rules := Rules{Key: "k1", Agreed: someSettings()}
-	site, err := rules.judge(pgkv.Found{Alone: true})
+	site, err := rules.judge(pgkv.Found{First: true, Alone: true})
 	if err != nil {
 		t.Fatalf("judge() = %v, want nil", err)
 	}
@@ -43,11 +43,16 @@ func TestAgreedSettingsAreReadBack(t *testing.T) {
 func TestJoiningServerIsJudged(t *testing.T) {
 	t.Parallel()
 	ours := Rules{Key: "k1", Agreed: someSettings()}
-	site, _ := ours.judge(pgkv.Found{Alone: true})
+	site, _ := ours.judge(pgkv.Found{First: true, Alone: true})
 	with := func(name, value string) map[string]string {
 		changed := maps.Clone(site)
 		changed[name] = value
 		return changed
+	}
+	settled := func(site map[string]string) map[string]string {
+		site = maps.Clone(site)
+		site[pgkv.SiteSettled] = "on"
+		return site
 	}
 	older := maps.Clone(site)
 	delete(older, "card-guard")
@@ -67,6 +72,9 @@ func TestJoiningServerIsJudged(t *testing.T) {
 		{name: "a_second_factor_that_others_do_not_require", found: pgkv.Found{Site: with("second-factor", "offered")}, want: []string{"--second-factor is operators here, but offered", "give --second-factor offered here"}},
 		{name: "a_feed_that_others_do_not_keep", found: pgkv.Found{Site: with("feed", "0")}, want: []string{"--feed is 30d here, but 0", "give --feed 0 here"}},
 		{name: "alone_settings_are_replaced", found: pgkv.Found{Alone: true, Site: with("session-idle", "12h")}},
+		{name: "alone_what_a_command_has_set_is_not", found: pgkv.Found{Alone: true, Site: settled(with("session-idle", "12h"))}, want: []string{"--session-idle is 11h here, but 12h by tollhouse config set", "give --session-idle 12h here", "tollhouse config set --session-idle=11h"}},
+		{name: "alone_with_what_a_command_has_set", found: pgkv.Found{Alone: true, Site: settled(site)}},
+		{name: "settings_that_were_changed_meanwhile", found: pgkv.Found{Site: with("session-idle", "12h")}},
 		{name: "another_key", found: pgkv.Found{Site: with("key", "k2")}, want: []string{"fingerprint k1, but", "have k2", "copy their key file"}},
 		{name: "another_key_alone", found: pgkv.Found{Alone: true, Site: with("key", "k2")}, want: []string{"--new-key"}},
 		{name: "a_new_key_alone", found: pgkv.Found{Alone: true, Site: with("key", "k2")}, rules: func(r *Rules) { r.NewKey = true }},
@@ -85,6 +93,7 @@ func TestJoiningServerIsJudged(t *testing.T) {
 			if c.rules != nil {
 				c.rules(&rules)
 			}
+			c.found.First = !strings.Contains(c.name, "meanwhile") // it joins again
 			set, err := rules.judge(c.found)
 			if len(c.want) == 0 {
 				if err != nil || c.found.Alone != (len(set) > 0) {

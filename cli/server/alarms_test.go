@@ -123,7 +123,7 @@ func TestAlarmsTellTheTable(t *testing.T) {
 	}
 	must.Do(t, seedDemo(ctx, s, s.Now()))
 	stolen(t, r)
-	if m := w.await("Token reused", alarms.Happened); *m.Subject != demoClientID || m.Instance != "Larkspur Payments" || m.URL != r.server().Site.PublicURL {
+	if m := w.await("Token reused", alarms.Happened); *m.Subject != demoClientID || m.Instance != "Larkspur Payments" || m.URL != r.server().Site.PublicURL() {
 		t.Errorf("told %+v", m)
 	}
 	r.noteJump(30*time.Second, 30*time.Second+clockJumpMin) // no more than is allowed

@@ -128,7 +128,7 @@ func (u checkup) passkeyHost() string {
 	if u.server == nil {
 		return ""
 	}
-	public, err := url.Parse(u.server.server().Site.PublicURL)
+	public, err := url.Parse(u.server.server().Site.PublicURL())
 	if err != nil {
 		return ""
 	}

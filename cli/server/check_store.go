@@ -257,7 +257,7 @@ func (u checkup) proxies() admin.Finding {
 			"--trusted-proxies have sent no X-Forwarded-For since the start: all clients behind them share one limit")
 	case u.server.server().Site.LacksPort():
 		return warningOf(check, "make the proxy pass on the whole Host header (nginx: proxy_set_header Host $http_host)",
-			"the Host header of the latest request lacks the port of %s", u.server.server().Site.PublicURL)
+			"the Host header of the latest request lacks the port of %s", u.server.server().Site.PublicURL())
 	case trusted:
 		return allRight(check, "X-Forwarded-For comes from a trusted proxy")
 	}

@@ -13,7 +13,7 @@ import (
 // next to another server. So each command says which store it is for.
 
 // storeCommand matches a command that works on a store. Those of a group have a second word.
-var storeCommand = regexp.MustCompile(`\btollhouse (?:(?:account|alarm|client|event|session|token|user|webhook) [a-z][a-z-]*|audit|backup(?: verify)?|doctor|export|health|import|move|restore|stats|status)\b`)
+var storeCommand = regexp.MustCompile(`\btollhouse (?:(?:account|alarm|client|event|session|token|user|webhook) [a-z][a-z-]*|audit|backup(?: verify)?|config set|doctor|export|health|import|move|restore|stats|status)\b`)
 
 // CompleteCommands adds at, the flags that name a store, to the commands in a text that lack
 // them.

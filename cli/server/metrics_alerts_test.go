@@ -110,7 +110,7 @@ func stolen(t testing.TB, r *running) {
 			form.Set(values[i], values[i+1])
 		}
 		w := httptest.NewRecorder()
-		req := httptest.NewRequest("POST", r.server().Site.PublicURL+"/oauth/v2/token", strings.NewReader(form.Encode()))
+		req := httptest.NewRequest("POST", r.server().Site.PublicURL()+"/oauth/v2/token", strings.NewReader(form.Encode()))
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.SetBasicAuth(demoClientID, demoClientSecret)
 		r.server().Public().ServeHTTP(w, req)
@@ -162,7 +162,7 @@ func TestEverySeriesExistsFromTheStart(t *testing.T) {
 	stolen(t, r)
 	for _, path := range []string{"/nowhere", "/api/events", "/api/resources/customer/a", "/login", "/desk", "/docs/events", "/callback", "/oauth/v2/auth", "/readyz", "/static/x"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"} {
-			r.server().Public().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, r.server().Site.PublicURL+path, nil))
+			r.server().Public().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, r.server().Site.PublicURL()+path, nil))
 		}
 	}
 	r.closing.Store(true)

@@ -129,7 +129,7 @@ func TestMetrics(t *testing.T) {
 func ask(t testing.TB, r *running, path string) int {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r.server().Public().ServeHTTP(w, httptest.NewRequest("GET", r.server().Site.PublicURL+path, nil))
+	r.server().Public().ServeHTTP(w, httptest.NewRequest("GET", r.server().Site.PublicURL()+path, nil))
 	return w.Code
 }
 

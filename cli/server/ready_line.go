@@ -59,7 +59,7 @@ func addressesOf(listeners []net.Listener) []string {
 // for a person on a terminal.
 func (p *Program) announce(r *running, demo *web.Demo) {
 	line := readyLine{
-		Ready: 1, URL: r.server().Site.PublicURL, Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
+		Ready: 1, URL: r.server().Site.PublicURL(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid(),
 	}
 	if r.admin != nil {
 		socket := r.admin.Addr().String()

@@ -63,7 +63,11 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 (--tls files) or with one that it gets and renews by ACME (--tls auto).`,
 		RunE: func(c *cobra.Command, _ []string) error { return program().serve(c, f) },
 	}
-	flags := c.Flags()
+	f.addTo(c.Flags())
+	return c
+}
+
+func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	f.add(flags, listenDefault)
 	f.webhooks.add(flags, false)
 	f.tls.add(flags)
@@ -79,7 +83,6 @@ https address of the server with --public-url, and choose who terminates TLS: a 
 	f.accountWrites = record.WritesDefault
 	flags.Var(&f.accountWrites, "account-writes", "bytes that an account may write per hour, in bursts of up to an eighth; 0 for no limit")
 	flags.Var(&f.memory, "memory", "memory limit of the server, including caches; a higher limit caches more of a large store")
-	return c
 }
 
 func (p *Program) serve(c *cobra.Command, f serveFlags) error {
@@ -119,6 +122,7 @@ func (p *Program) serve(c *cobra.Command, f serveFlags) error {
 	if r.certificates, err = f.tls.open(host, p.Version, log); err != nil {
 		return err
 	}
+	r.hostOf = f.tls.host
 	defer r.closeListeners()
 	if p.Store.Given() {
 		return r.bounded(func() error { return p.serveDatabase(c.Context(), r, f) })
@@ -157,8 +161,8 @@ func (f *serveFlags) check(flags *pflag.FlagSet, config serverConfig) (host stri
 	if err := checkExposure(config, f.tls.on(), f.insecureHTTP); err != nil {
 		return "", err
 	}
-	if f.retain != 0 && time.Duration(f.retain) < eventlog.RetentionMin {
-		return "", term.Usage("give 1d or more, or leave it out to keep all events", "--retain %s is too short", &f.retain)
+	if err := f.checkRetain(); err != nil {
+		return "", err
 	}
 	if err := f.checkMonitor(config); err != nil {
 		return "", err
@@ -170,6 +174,13 @@ func (f *serveFlags) check(flags *pflag.FlagSet, config serverConfig) (host stri
 		return "", term.Usage("give 64KiB or more, or 0 for no limit", "--account-writes %s is too little", &f.accountWrites)
 	}
 	return host, f.memory.Check()
+}
+
+func (f *serveFlags) checkRetain() error {
+	if f.retain != 0 && time.Duration(f.retain) < eventlog.RetentionMin {
+		return term.Usage("give 1d or more, or leave it out to keep all events", "--retain %s is too short", &f.retain)
+	}
+	return nil
 }
 
 const accountWritesMin = 64 << 10 // less than one change may write

@@ -83,13 +83,14 @@ func (p *Program) serveDatabase(ctx context.Context, r *running, f serveFlags) e
 		Address: address, Connections: f.connections,
 		Store: datadir.Options{Key: key, Log: r.log, OnFatal: stop, OnHash: r.metrics.hashed, OnCommit: r.metrics.committed, AccountWrites: int64(f.accountWrites)},
 	}, pgkv.PresenceOptions{
-		Server: r.describe(), Jobs: f.jobs(), OnRefused: stop, OnLook: watch.look,
+		Server: r.describe(), Jobs: f.jobs(), OnRefused: stop, OnLook: watch.look, OnSite: r.agreed.see,
 	}, database.Rules{
 		Key: key.Fingerprint(), NewKey: f.newKey, AcceptClock: f.acceptClock, Agreed: f.agreed(r.config),
 	})
 	if err != nil {
 		return err
 	}
+	r.agreed.begin(f.agreed(r.config))
 	warnOfLoss(ctx, address, r.log)
 	// The server leaves the others only after its store is closed: until then a command
 	// that needs the database to itself must wait.

@@ -57,10 +57,12 @@ type running struct {
 	backups   *backupSchedule
 	at        string // flags that name the store to other commands
 
-	certificates certificates // nil without TLS
-	plain        net.Listener // plain http that redirects to TLS, or nil
+	certificates certificates                       // nil without TLS
+	hostOf       func(serverConfig) (string, error) // that the certificate must be valid for
+	plain        net.Listener                       // plain http that redirects to TLS, or nil
 
 	presence *pgkv.Presence // among the servers of a database, or nil
+	agreed   agreed         // what these servers agreed on
 
 	admin    net.Listener
 	memory   datadir.Memory // limit; 0 means the default
@@ -182,6 +184,15 @@ func baseURL(l net.Listener) *url.URL {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(addr.Port))}
 }
 
+// ownURL is baseURL of the first listener, with the scheme that it speaks.
+func (r *running) ownURL() *url.URL {
+	u := baseURL(r.listeners[0])
+	if r.certificates != nil {
+		u.Scheme = "https"
+	}
+	return u
+}
+
 // build creates the HTTP handlers over the listeners and the store. c has the key, and
 // what dev adds.
 func (r *running) build(c handlers.Config) {
@@ -215,7 +226,7 @@ func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
 	c.Log, c.Version, c.Ready, c.Memory = r.log, r.version, r.ready, int64(r.memory)
 	c.Status, c.Doctor = r.status, checkup{data: data, server: r}.run
 	c.Alarms = &admin.Alarms{Test: r.testAlarms, List: r.listAlarms}
-	c.Desk, c.Settings, c.Platform = r.desk(), r.config.settings, r.config.platform
+	c.Desk, c.Settings, c.Platform = r.desk(), r.settings, r.config.platform
 	c.Command = func(text string) string { return CompleteCommands(text, r.at) }
 	c.Observe, c.Metrics = r.metrics.observe, r.exposed
 	c.WebhookRules = r.config.webhooks.Rules
@@ -230,10 +241,7 @@ func (r *running) newServer(i *instance, c handlers.Config) *handlers.Server {
 		return diskOf(data.DB)
 	})
 	if c.PublicURL == nil {
-		c.PublicURL = baseURL(r.listeners[0])
-		if r.certificates != nil {
-			c.PublicURL.Scheme = "https"
-		}
+		c.PublicURL = r.ownURL()
 	}
 	return handlers.New(c)
 }
@@ -362,6 +370,7 @@ func (r *running) serve(announce func()) error {
 // beginWork starts what the server does besides answering requests.
 func (r *running) beginWork(ctx context.Context) {
 	if r.presence != nil {
+		r.work.Go(func() { r.takeAgreed(ctx) })
 		r.work.Go(func() { r.presence.Do(ctx, pgkv.JobSweep, r.sweep) })
 	}
 	r.work.Go(func() { r.watch(ctx) })

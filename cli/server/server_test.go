@@ -65,7 +65,7 @@ func TestUnknownOutcome(t *testing.T) {
 	go func() { ended <- r.serve(func() { close(announced) }) }()
 	<-announced
 	client := &http.Client{Transport: &http.Transport{}}
-	answer, err := client.Get(r.server().Site.PublicURL + "/healthz") // leaves a connection open
+	answer, err := client.Get(r.server().Site.PublicURL() + "/healthz") // leaves a connection open
 	if err != nil {
 		t.Fatal(err)
 	}

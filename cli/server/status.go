@@ -15,7 +15,7 @@ import (
 
 // status answers GET /admin/status.
 func (r *running) status(ctx context.Context) admin.ServerStatus {
-	s := admin.ServerStatus{Status: admin.StateReady, Started: r.started.Unix(), URL: r.server().Site.PublicURL, Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid()}
+	s := admin.ServerStatus{Status: admin.StateReady, Started: r.started.Unix(), URL: r.server().Site.PublicURL(), Listen: addressesOf(r.listeners), Version: r.version, PID: os.Getpid()}
 	err := r.ready()
 	if err == nil {
 		err = r.data().Store.Check(ctx)

@@ -93,11 +93,16 @@ func (f *tlsFlags) check(flags *pflag.FlagSet, c serverConfig) (host string, err
 	if c.publicURL != nil && c.publicURL.Scheme != "https" {
 		return "", term.Fail(term.ExitConfig, "write it as https://"+c.publicURL.Host+c.publicURL.Path+", or use --tls off", "--public-url %s is plain http, but --tls %s serves https", c.publicURL, f.mode)
 	}
-	if f.mode == tlsAuto {
+	return f.host(c)
+}
+
+// host returns the host that the certificate must be valid for, or "" if any will do.
+func (f *tlsFlags) host(c serverConfig) (string, error) {
+	switch {
+	case f.mode == tlsAuto:
 		return acmeHost(c)
-	}
-	if c.publicURL == nil || len(c.proxies) > 0 {
-		return "", nil // a proxy may connect by another name than its clients use
+	case !f.on(), c.publicURL == nil, len(c.proxies) > 0: // a proxy may connect by another name than its clients use
+		return "", nil
 	}
 	return c.publicURL.Hostname(), nil
 }
@@ -151,6 +156,8 @@ type certificates interface {
 	plain(http.Handler) http.Handler
 	// reload reads the certificate again, if it comes from files.
 	reload()
+	// rename says that the certificate must be valid for another host, or with "" for any.
+	rename(host string)
 	// run keeps the certificate current until ctx is done.
 	run(ctx context.Context)
 }

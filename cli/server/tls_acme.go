@@ -39,13 +39,15 @@ type acmeCertificates struct {
 	manager *autocert.Manager
 	cache   *certificateCache
 	reasons *acmeReasons
-	host    string
+	host    atomic.Pointer[string]
 	log     *slog.Logger
 
 	mayOrder func() bool // whether this server orders the certificate
 
-	first   chan struct{} // closed after the first try
-	has     atomic.Bool   // a certificate exists, and autocert renews it
+	renamed chan struct{}          // asks run for a certificate for another host
+	first   chan struct{}          // closed after the first try
+	has     atomic.Pointer[string] // the host whose certificate exists, and autocert renews it
+	work    sync.WaitGroup
 	problem atomic.Pointer[error]
 }
 
@@ -88,9 +90,10 @@ func newACMECertificates(f tlsFlags, host, version string, log *slog.Logger) (*a
 		}
 	}
 	a := &acmeCertificates{
-		cache: &certificateCache{log: log}, reasons: &acmeReasons{next: transport}, host: host, log: log, first: make(chan struct{}),
+		cache: &certificateCache{log: log}, reasons: &acmeReasons{next: transport}, log: log, renamed: make(chan struct{}, 1), first: make(chan struct{}),
 		mayOrder: func() bool { return true },
 	}
+	a.host.Store(&host)
 	a.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: a.cache, HostPolicy: a.policy,
 		Client: &acme.Client{
@@ -121,7 +124,7 @@ func (a *acmeCertificates) policy(_ context.Context, host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	if strings.EqualFold(strings.TrimSuffix(host, "."), a.host) {
+	if strings.EqualFold(strings.TrimSuffix(host, "."), *a.host.Load()) {
 		return nil
 	}
 	return errForeignName
@@ -149,23 +152,52 @@ func (a *acmeCertificates) certificate(hello *tls.ClientHelloInfo) (*tls.Certifi
 
 // current returns the certificate in use.
 func (a *acmeCertificates) current() (*tls.Certificate, error) {
-	if !a.has.Load() {
+	if a.has.Load() != a.host.Load() {
 		return nil, errNoCertificate
 	}
 	return a.manager.GetCertificate(a.hello())
 }
 
 func (a *acmeCertificates) hello() *tls.ClientHelloInfo {
-	return &tls.ClientHelloInfo{ServerName: a.host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+	return &tls.ClientHelloInfo{ServerName: *a.host.Load(), CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+}
+
+func (a *acmeCertificates) reload() {}
+
+// rename leaves the former certificate: no handshake gets it any more.
+func (a *acmeCertificates) rename(host string) {
+	if host == *a.host.Load() {
+		return
+	}
+	a.host.Store(&host)
+	select {
+	case a.renamed <- struct{}{}:
+	default:
+	}
 }
 
 // run gets a certificate, unless one is stored, and watches its renewal.
-func (a *acmeCertificates) reload() {}
-
 func (a *acmeCertificates) run(ctx context.Context) {
 	var firstTry sync.Once
+	for ctx.Err() == nil {
+		named, stop := context.WithCancel(ctx)
+		a.work.Go(func() {
+			a.runFor(named, &firstTry)
+		})
+		select {
+		case <-a.renamed:
+		case <-ctx.Done():
+		}
+		stop()
+		a.work.Wait()
+	}
+}
+
+// runFor is run for the present host, until ctx is done.
+func (a *acmeCertificates) runFor(ctx context.Context, firstTry *sync.Once) {
+	host := a.host.Load()
 	for wait := retryLeast; ; wait = retryMost {
-		for !a.mayOrder() && !a.cache.has(ctx, a.host) {
+		for !a.mayOrder() && !a.cache.has(ctx, *host) {
 			if term.Sleep(ctx, sharedLook) != nil {
 				return
 			}
@@ -173,7 +205,7 @@ func (a *acmeCertificates) run(ctx context.Context) {
 		err := a.fetch(ctx)
 		if err == nil {
 			a.problem.Store(nil)
-			a.has.Store(true)
+			a.has.Store(host)
 		}
 		firstTry.Do(func() { close(a.first) })
 		if err == nil || ctx.Err() != nil {
@@ -234,7 +266,7 @@ func isOverdue(leaf *x509.Certificate, now time.Time) bool {
 }
 
 func (a *acmeCertificates) status() admin.CertificateStatus {
-	s := admin.CertificateStatus{Source: sourceACME, Names: []string{a.host}}
+	s := admin.CertificateStatus{Source: sourceACME, Names: []string{*a.host.Load()}}
 	if problem := a.problem.Load(); problem != nil {
 		s.Problem = (*problem).Error()
 	}

@@ -27,13 +27,14 @@ const (
 
 // certificateFiles is a certificate in files, renewed by another program.
 type certificateFiles struct {
-	cert, key, host string
-	log             *slog.Logger
+	cert, key string
+	log       *slog.Logger
 
 	used    atomic.Pointer[tls.Certificate]
 	problem atomic.Pointer[error] // of the last pair read, or nil
 
 	mu     sync.Mutex // held while the files are checked
+	host   string
 	looked time.Time
 	seen   [2]fs.FileInfo // the last pair checked, valid or not
 	warned string
@@ -104,6 +105,13 @@ func (c *certificateFiles) reload() {
 	defer c.mu.Unlock()
 	c.looked, c.seen = time.Now(), [2]fs.FileInfo{}
 	c.look(c.looked)
+}
+
+func (c *certificateFiles) rename(host string) {
+	c.mu.Lock()
+	c.host = host
+	c.mu.Unlock()
+	c.reload()
 }
 
 // look uses a changed pair. An invalid pair is logged once and the previous one stays

@@ -140,15 +140,19 @@ func (r *running) onlyHere(ctx context.Context, job pgkv.Job, work func(context.
 // every day.
 func (r *running) trimAudit(ctx context.Context) {
 	for {
-		before := r.data().Store.Now().Add(-r.config.auditRetain)
+		kept, changed := r.auditRetain()
+		before := r.data().Store.Now().Add(-kept)
 		if err := r.data().Store.TrimAudit(ctx, before); err != nil && ctx.Err() == nil {
 			r.log.Warn("cannot remove old audit lines", "err", err)
 		}
 		if err := r.data().Store.Ring().Trim(ctx, before); err != nil && ctx.Err() == nil {
 			r.log.Warn("cannot remove old request counts", "err", err)
 		}
-		if term.Sleep(ctx, trimEvery) != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(trimEvery):
+		case <-changed:
 		}
 	}
 }
@@ -164,7 +168,7 @@ func (r *running) trimEvents(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("cannot remove old events", "err", err)
 		}
-		if err == nil && r.data().Store.Events.Retention() == 0 && r.config.feed == 0 {
+		if err == nil && r.presence == nil && r.data().Store.Events.Retention() == 0 && r.config.feed == 0 {
 			return // it has removed what a feed left that was on before
 		}
 		if term.Sleep(ctx, retainEvery) != nil {

@@ -34,7 +34,7 @@ func (s *Server) info(w http.ResponseWriter, _ *http.Request) error {
 	if s.site.Demo != nil {
 		mode = "dev"
 	}
-	web.WriteJSON(w, http.StatusOK, AdminInfo{mode, s.api.DefaultAccount(), s.site.PublicURL, s.site.Version, s.site.Store.InstanceID(), s.site.Store.Now().Unix(), s.recipients})
+	web.WriteJSON(w, http.StatusOK, AdminInfo{mode, s.api.DefaultAccount(), s.site.PublicURL(), s.site.Version, s.site.Store.InstanceID(), s.site.Store.Now().Unix(), s.recipients})
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Config configures a Server; handlers.Config describes the fields.
 type Config struct {
-	Settings       []Setting
+	Settings       func() []Setting
 	Status         func(context.Context) ServerStatus
 	Doctor         func(ctx context.Context, depth Depth, tell func(Finding))
 	Alarms         *Alarms
@@ -23,7 +23,7 @@ type Server struct {
 	site *web.Site
 	api  *api.Server
 
-	Settings    []Setting
+	Settings    func() []Setting
 	Status      func(context.Context) ServerStatus
 	Doctor      func(ctx context.Context, depth Depth, tell func(Finding))
 	Alarms      *Alarms

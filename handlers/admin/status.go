@@ -144,7 +144,7 @@ func (s *Server) showStatus(w http.ResponseWriter, r *http.Request) error {
 
 // showSettings is GET /admin/settings: those of this process, with secrets masked.
 func (s *Server) showSettings(w http.ResponseWriter, _ *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, s.Settings)
+	web.WriteJSON(w, http.StatusOK, s.Settings())
 	return nil
 }
 

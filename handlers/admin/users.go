@@ -246,7 +246,7 @@ func (c *call) nameTaken(name, account string, cause error) error {
 }
 
 // codeURL is the address of the page for codes.
-func (c *call) codeURL() string { return c.s.site.PublicURL + oauth.NewPasswordPath }
+func (c *call) codeURL() string { return c.s.site.PublicURL() + oauth.NewPasswordPath }
 
 // listUsers is GET /users.
 func listUsers(c *call) error {

@@ -40,7 +40,7 @@ func (s *Server) listEventTypes(w http.ResponseWriter, r *http.Request) error {
 	list := eventTypesJSON{Object: "list", Data: make([]eventTypeJSON, 0, len(types)), HasMore: more}
 	for i := range types {
 		use := &types[i]
-		row := eventTypeJSON{Name: use.Name, Meaning: use.Meaning, Schema: s.site.Base + schemaOf(use.Type), Count: use.Count}
+		row := eventTypeJSON{Name: use.Name, Meaning: use.Meaning, Schema: s.site.Base() + schemaOf(use.Type), Count: use.Count}
 		if use.Count > 0 {
 			row.LastCreatedAt = &use.LastCreatedAt
 		}

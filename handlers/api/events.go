@@ -27,7 +27,7 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 		return refused
 	}
 	owner := web.PrincipalFrom(r.Context()).Account
-	return s.WriteEvents(w, r, owner, s.site.Base+"/api/events", pairs, s.aliveToken(r, store.ScopeEventsRead))
+	return s.WriteEvents(w, r, owner, s.site.Base()+"/api/events", pairs, s.aliveToken(r, store.ScopeEventsRead))
 }
 
 // AsNDJSON is the media type of one JSON value per line.

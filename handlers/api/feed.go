@@ -49,7 +49,7 @@ func (s *Server) WriteFeed(w http.ResponseWriter, r *http.Request, alive func() 
 		}
 	}
 	q.moved = true // a page has no tag: purges change it, and no version tells
-	return s.WritePage(w, r, eventlog.AllAccounts, s.site.Base+FeedPath, as, &q, "")
+	return s.WritePage(w, r, eventlog.AllAccounts, s.site.Base()+FeedPath, as, &q, "")
 }
 
 // parseFeedQuery reads the parameters of the feed.

@@ -145,6 +145,7 @@ func withMember(v, value snapshot.Value, path ...string) snapshot.Value {
 // Description is the API description as served.
 type Description struct {
 	issuer   string
+	rules    snapshot.Rules
 	Document []byte
 	tag      string
 }
@@ -152,7 +153,7 @@ type Description struct {
 func describe(issuer, version string, rules snapshot.Rules) *Description {
 	document := describeWith(issuer, version, rules)
 	sum := sha256.Sum256(document)
-	return &Description{issuer, document, web.EntityTag(hex.EncodeToString(sum[:12]))}
+	return &Description{issuer, rules, document, web.EntityTag(hex.EncodeToString(sum[:12]))}
 }
 
 // descriptions keeps the description that was asked for last: a server has one issuer,
@@ -165,7 +166,7 @@ type descriptions struct {
 func (d *descriptions) Of(issuer, version string, rules snapshot.Rules) *Description {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.last == nil || d.last.issuer != issuer {
+	if d.last == nil || d.last.issuer != issuer || d.last.rules != rules {
 		d.last = describe(issuer, version, rules)
 	}
 	return d.last

@@ -63,7 +63,7 @@ func (s *Server) changeResource(w http.ResponseWriter, r *http.Request, change f
 	status := http.StatusOK
 	if changed.Created {
 		status = http.StatusCreated
-		w.Header().Set("Location", s.site.Base+"/api/resources/"+c.Kind+"/"+c.ID)
+		w.Header().Set("Location", s.site.Base()+"/api/resources/"+c.Kind+"/"+c.ID)
 	}
 	// The change is committed, so it is answered even without room in the budget.
 	web.FactsFrom(r.Context()).Lease.Try(web.AnswerBudget, int64(len(changed.JSON)-web.AnswerSizeFree))

@@ -59,7 +59,7 @@ func createWebhook(c *webhookCall) error {
 		return c.problem(err)
 	}
 	if c.by.Account != "" {
-		c.w.Header().Set("Location", c.s.site.Base+WebhooksPath+"/"+e.ID)
+		c.w.Header().Set("Location", c.s.site.Base()+WebhooksPath+"/"+e.ID)
 	}
 	return c.answer(http.StatusCreated, WebhookEndpoint{Object: e.Object(), Secret: sec.Reveal(), Notices: notices})
 }

@@ -359,7 +359,7 @@ func (s *Server) eventList(v *visit) error {
 		return err
 	}
 	v.r.Header.Set("Accept", web.AsJSON)
-	err := s.api.WriteEvents(v.w, v.r, e.account, s.site.Base+"/api/events", e.pairs, v.alive)
+	err := s.api.WriteEvents(v.w, v.r, e.account, s.site.Base()+"/api/events", e.pairs, v.alive)
 	var p *web.Problem
 	if errors.As(err, &p) {
 		web.WriteProblem(v.w, p)

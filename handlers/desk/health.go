@@ -115,8 +115,10 @@ func (s *Server) check(v *posted) error {
 // settings is GET /desk/settings.
 func (s *Server) settings(v *visit) error {
 	p := views.SettingsProps{Frame: v.frame()}
-	for _, setting := range s.admin.Settings {
-		p.Settings = append(p.Settings, views.Setting{Name: setting.Name, Value: setting.Value, From: setting.From, Variable: setting.Variable})
+	if s.admin.Settings != nil {
+		for _, setting := range s.admin.Settings() {
+			p.Settings = append(p.Settings, views.Setting{Name: setting.Name, Value: setting.Value, From: setting.From, Variable: setting.Variable})
+		}
 	}
 	v.draw(http.StatusOK, views.Settings(p))
 	return nil

@@ -41,7 +41,7 @@ func newCookieJar(public *url.URL) cookieJar {
 // CookiesOf returns the cookies of the address that a request was sent to.
 func (s *Site) CookiesOf(r *http.Request) cookieJar {
 	if s.hosts == nil || !s.hosts.AsAsked {
-		return s.cookies
+		return s.address.Load().cookies
 	}
 	return newCookieJar(&url.URL{Scheme: s.Proxies.scheme(r), Host: r.Host})
 }

@@ -28,7 +28,7 @@ const (
 // origins of public clients: `*` there would let any site try passwords from its
 // visitors' addresses. Other paths have no CORS headers.
 func (s *Site) setCORS(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, s.Base)
+	path := strings.TrimPrefix(r.URL.Path, s.Base())
 	switch {
 	case isBelow(path, "/api"):
 		if !IsPlatformPath(path) { // for programs on servers

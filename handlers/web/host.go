@@ -43,7 +43,7 @@ func (s *Site) misdirected() *Problem {
 	}
 	return NewProblem(http.StatusMisdirectedRequest, "misdirected_request",
 		"This server is %s; the Host header names another host. "+
-			"Behind a proxy, forward the Host header or set --public-url.", s.host)
+			"Behind a proxy, forward the Host header or set --public-url.", s.address.Load().host)
 }
 
 // CheckOrigin refuses forms from other sites (RFC 6749 §10.12).
@@ -65,7 +65,8 @@ func (s *Site) ForeignOrigin(r *http.Request) error {
 	if err == nil || r.Header.Get("Sec-Fetch-Site") != "" {
 		return err
 	}
-	if origin := r.Header.Get("Origin"); origin == s.origin || origin == strings.TrimSuffix(s.origin, ":"+s.port) {
+	at := s.address.Load()
+	if origin := r.Header.Get("Origin"); origin == at.origin || origin == strings.TrimSuffix(at.origin, ":"+at.port) {
 		return nil
 	}
 	return err
@@ -74,10 +75,11 @@ func (s *Site) ForeignOrigin(r *http.Request) error {
 // notePort notes whether the Host has the port of the public URL, for doctor. A missing one
 // shows that a proxy removes it.
 func (s *Site) notePort(hostport string) {
-	if s.port == "" || HostWithoutPort(hostport) != s.host {
+	at := s.address.Load()
+	if at.port == "" || HostWithoutPort(hostport) != at.host {
 		return
 	}
-	if lacks := !strings.HasSuffix(hostport, ":"+s.port); lacks != s.lacksPort.Load() {
+	if lacks := !strings.HasSuffix(hostport, ":"+at.port); lacks != s.lacksPort.Load() {
 		s.lacksPort.Store(lacks)
 	}
 }
@@ -89,11 +91,12 @@ func (s *Site) LacksPort() bool { return s.lacksPort.Load() }
 // isOurHost compares the host without its port. On loopback every loopback name is
 // ours.
 func (s *Site) isOurHost(hostport string) bool {
+	public := s.address.Load().host
 	if s.hosts != nil {
-		return s.hosts.include(hostport, s.host)
+		return s.hosts.include(hostport, public)
 	}
 	host := strings.ToLower(HostWithoutPort(hostport))
-	return host == s.host || IsLoopbackHost(host) && IsLoopbackHost(s.host)
+	return host == public || IsLoopbackHost(host) && IsLoopbackHost(public)
 }
 
 // HostWithoutPort returns a host without its port and brackets.
@@ -114,25 +117,27 @@ func IsLoopbackHost(host string) bool {
 }
 
 func (s *Site) isHealth(path string) bool {
-	path = strings.TrimPrefix(path, s.Base)
+	path = strings.TrimPrefix(path, s.Base())
 	return path == "/healthz" || path == "/readyz"
 }
 
 // withBase removes the path of the public URL from a request's path. Health checks
 // also work without it, and the metadata also where RFC 8414 puts it.
 func (s *Site) withBase(next http.Handler) http.Handler {
-	if s.Base == "" {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, under := strings.CutPrefix(r.URL.Path, s.Base)
+		base := s.Base()
+		if base == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		path, under := strings.CutPrefix(r.URL.Path, base)
 		switch {
 		case under && path == "":
 			path = "/"
 		case under && path[0] == '/':
 		case s.isHealth(r.URL.Path):
 			path = r.URL.Path
-		case r.URL.Path == MetadataPath+s.Base:
+		case r.URL.Path == MetadataPath+base:
 			path = MetadataPath // RFC 8414 §3.1: the well-known part precedes the issuer's path
 		default:
 			NoteRoute(r, "")
@@ -140,7 +145,7 @@ func (s *Site) withBase(next http.Handler) http.Handler {
 				w.WriteHeader(http.StatusNoContent)
 				return
 			}
-			WriteProblem(w, NewProblem(http.StatusNotFound, "not_found", "Every address of this server begins with %s.", s.Base))
+			WriteProblem(w, NewProblem(http.StatusNotFound, "not_found", "Every address of this server begins with %s.", base))
 			return
 		}
 		stripped := new(http.Request)
@@ -148,7 +153,7 @@ func (s *Site) withBase(next http.Handler) http.Handler {
 		stripped.URL = new(url.URL)
 		*stripped.URL = *r.URL
 		stripped.URL.Path = path
-		stripped.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, s.Base)
+		stripped.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, base)
 		next.ServeHTTP(w, stripped)
 	})
 }
@@ -158,5 +163,5 @@ func (s *Site) shownHost(r *http.Request) string {
 	if s.isOurHost(r.Host) {
 		return r.Host
 	}
-	return s.host
+	return s.address.Load().host
 }

@@ -99,7 +99,7 @@ func isNotOfALabel(c rune) bool {
 // IssuerOf returns the issuer for the caller of a request.
 func (s *Site) IssuerOf(r *http.Request) string {
 	if s.hosts == nil || !s.hosts.AsAsked {
-		return s.PublicURL
+		return s.PublicURL()
 	}
 	return s.Proxies.scheme(r) + "://" + r.Host
 }
@@ -108,24 +108,26 @@ func (s *Site) IssuerOf(r *http.Request) string {
 // that the request was sent to, since a container may not reach the public URL.
 func (s *Site) ProgramsURL(r *http.Request) string {
 	if s.hosts == nil {
-		return s.PublicURL
+		return s.PublicURL()
 	}
+	at := s.address.Load()
 	host, port := splitHost(r.Host)
-	isPublic := strings.EqualFold(strings.Trim(host, "[]"), s.host)
-	if isPublic && !s.hosts.AsAsked && (port == "" || s.cookies.Secure) { // as a proxy forwards it
-		return s.PublicURL
+	isPublic := strings.EqualFold(strings.Trim(host, "[]"), at.host)
+	if isPublic && !s.hosts.AsAsked && (port == "" || at.cookies.Secure) { // as a proxy forwards it
+		return at.public
 	}
-	return s.Proxies.scheme(r) + "://" + r.Host + s.Base
+	return s.Proxies.scheme(r) + "://" + r.Host + at.base
 }
 
 // AskedOrigin returns the origin of the address that a browser asked for, as the browser spells
 // it: that of the public URL, and on loopback and in dev that of the Host. Of a proxy's headers
 // only those count that make an issuer too.
 func (s *Site) AskedOrigin(r *http.Request) string {
+	at := s.address.Load()
 	host, port := splitHost(strings.ToLower(r.Host))
-	isPublic := strings.Trim(host, "[]") == s.host && (s.hosts == nil || !s.hosts.AsAsked)
-	if s.hosts == nil && !IsLoopbackHost(s.host) || isPublic && (port == "" || s.cookies.Secure) {
-		return withoutDefaultPort(s.origin)
+	isPublic := strings.Trim(host, "[]") == at.host && (s.hosts == nil || !s.hosts.AsAsked)
+	if s.hosts == nil && !IsLoopbackHost(at.host) || isPublic && (port == "" || at.cookies.Secure) {
+		return withoutDefaultPort(at.origin)
 	}
 	scheme := s.Proxies.scheme(r)
 	if r.TLS != nil {

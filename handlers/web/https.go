@@ -17,8 +17,9 @@ const strictTransport = "max-age=31536000"
 // address does not count (RFC 6797 §8.1.1), nor does localhost, which has other
 // servers on other ports.
 func (s *Site) mayBindBrowsers() bool {
-	_, err := netip.ParseAddr(s.host)
-	return s.cookies.Secure && err != nil && !IsLoopbackHost(s.host)
+	at := s.address.Load()
+	_, err := netip.ParseAddr(at.host)
+	return at.cookies.Secure && err != nil && !IsLoopbackHost(at.host)
 }
 
 const (
@@ -69,14 +70,15 @@ func (s *Site) toHTTPS(w http.ResponseWriter, r *http.Request) error {
 func (s *Site) httpsRequired(status int) *Problem {
 	return NewProblem(status, "https_required",
 		"Send requests to %s instead. "+
-			"This one was not encrypted: replace any password, secret or token that it contained.", s.PublicURL)
+			"This one was not encrypted: replace any password, secret or token that it contained.", s.PublicURL())
 }
 
 // publicAddress returns the request's path and query under the public URL.
 func (s *Site) publicAddress(r *http.Request) string {
-	address := s.PublicURL + "/" // a request for the bare host gets the start page
+	at := s.address.Load()
+	address := at.public + "/" // a request for the bare host gets the start page
 	if path := r.URL.EscapedPath(); path != "/" && strings.HasPrefix(path, "/") {
-		address = strings.TrimSuffix(s.PublicURL, s.Base) + path
+		address = strings.TrimSuffix(at.public, at.base) + path
 	}
 	if r.URL.RawQuery != "" {
 		address += "?" + r.URL.RawQuery

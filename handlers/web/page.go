@@ -30,7 +30,7 @@ func SentWord(name, text string, sizeMax int) views.SentValue {
 
 // Page returns what every screen needs.
 func (s *Site) Page(r *http.Request) views.Page {
-	return views.Page{Base: s.Base, Host: s.shownHost(r), Dev: s.Demo != nil, Instance: s.instance,
+	return views.Page{Base: s.Base(), Host: s.shownHost(r), Dev: s.Demo != nil, Instance: s.instance,
 		Logo: s.logo.path, RequestID: RequestID(r.Context())}
 }
 
@@ -105,7 +105,7 @@ func (s *Site) Render(w http.ResponseWriter, r *http.Request, status int, screen
 // RedirectHere sends the browser to one of our own pages. path starts with a slash; one that
 // comes from a caller was checked.
 func (s *Site) RedirectHere(w http.ResponseWriter, path string) {
-	w.Header().Set("Location", s.Base+path)
+	w.Header().Set("Location", s.Base()+path)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusSeeOther)
 }

@@ -21,7 +21,7 @@ func (s *Site) isDevRequest(r *http.Request) bool {
 	if !s.Testers {
 		return false
 	}
-	path, under := strings.CutPrefix(r.URL.Path, s.Base)
+	path, under := strings.CutPrefix(r.URL.Path, s.Base())
 	return under && IsDevPath(path)
 }
 
@@ -33,7 +33,7 @@ func IsDevPath(path string) bool {
 
 // PathOf returns the path of a request without that of the public URL.
 func (s *Site) PathOf(r *http.Request) string {
-	path, under := strings.CutPrefix(r.URL.Path, s.Base)
+	path, under := strings.CutPrefix(r.URL.Path, s.Base())
 	if !under || path != "" && path[0] != '/' {
 		return r.URL.Path
 	}

@@ -58,14 +58,9 @@ type Site struct {
 	Testers bool  // whether this is dev, with the testers' controls
 	Shared  bool  // whether other servers have the same address
 
-	PublicURL string // the issuer, without a trailing slash; with [Hosts.AsAsked] a request may have another
-	Base      string // its path, "" or "/pay"
-	host      string // its host, without the port
-	port      string // "" if it names none
-	origin    string // its scheme, host and port
+	address   atomic.Pointer[address]
 	hosts     *Hosts // further ones, or nil
 	platform  *Platform
-	cookies   cookieJar
 	Origins   *http.CrossOriginProtection
 	Proxies   *proxies
 	lacksPort atomic.Bool // the latest Host lacked the port
@@ -92,16 +87,10 @@ func New(c Config) *Site {
 	s := &Site{
 		Store: c.Store, Key: c.Key, Log: c.Log, Version: c.Version, Demo: c.Demo, Testers: c.Testers, Shared: c.Shared,
 
-		PublicURL: strings.TrimSuffix(c.PublicURL.String(), "/"),
-		Base:      strings.TrimSuffix(c.PublicURL.EscapedPath(), "/"),
-		host:      strings.ToLower(c.PublicURL.Hostname()),
-		port:      c.PublicURL.Port(),
-		origin:    c.PublicURL.Scheme + "://" + strings.ToLower(c.PublicURL.Host),
-		hosts:     c.Hosts,
-		platform:  c.Platform,
-		cookies:   newCookieJar(c.PublicURL),
-		Origins:   http.NewCrossOriginProtection(),
-		Proxies:   &proxies{trusted: c.TrustedProxies, log: c.Log},
+		hosts:    c.Hosts,
+		platform: c.Platform,
+		Origins:  http.NewCrossOriginProtection(),
+		Proxies:  &proxies{trusted: c.TrustedProxies, log: c.Log},
 
 		instance: c.InstanceName, logo: newLogo(c.Logo), SignInPath: func(*http.Request) string { return "/login" },
 
@@ -110,6 +99,7 @@ func New(c Config) *Site {
 		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"),
 		adminIDs: sequenceOf(c.Random, "admin request"),
 	}
+	s.SetPublicURL(c.PublicURL)
 	if s.ready == nil {
 		s.ready = func() error { return nil }
 	}
@@ -119,6 +109,36 @@ func New(c Config) *Site {
 	s.Count(noRoute, methodNames...)
 	return s
 }
+
+// address is what follows from the public URL.
+type address struct {
+	public  string // the issuer, without a trailing slash; with [Hosts.AsAsked] a request may have another
+	base    string // its path, "" or "/pay"
+	host    string // its host, without the port
+	port    string // "" if it names none
+	origin  string // its scheme, host and port
+	cookies cookieJar
+}
+
+// SetPublicURL makes u the public URL from now on. A request that has begun may still use the
+// former one.
+func (s *Site) SetPublicURL(u *url.URL) {
+	s.address.Store(&address{
+		public:  strings.TrimSuffix(u.String(), "/"),
+		base:    strings.TrimSuffix(u.EscapedPath(), "/"),
+		host:    strings.ToLower(u.Hostname()),
+		port:    u.Port(),
+		origin:  u.Scheme + "://" + strings.ToLower(u.Host),
+		cookies: newCookieJar(u),
+	})
+}
+
+// PublicURL returns the issuer, without a trailing slash; with [Hosts.AsAsked] a request may
+// have another.
+func (s *Site) PublicURL() string { return s.address.Load().public }
+
+// Base returns the path of the public URL, "" or "/pay".
+func (s *Site) Base() string { return s.address.Load().base }
 
 // Public lets the requests of public listeners pass to the routes.
 func (s *Site) Public(routes http.Handler) http.Handler {
@@ -133,11 +153,10 @@ func (s *Site) ForOperators(routes http.Handler) http.Handler {
 
 // Secure adds HSTS to the answers to requests over our own TLS (RFC 6797).
 func (s *Site) Secure(public http.Handler) http.Handler {
-	if !s.mayBindBrowsers() {
-		return public
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Strict-Transport-Security", strictTransport)
+		if s.mayBindBrowsers() {
+			w.Header().Set("Strict-Transport-Security", strictTransport)
+		}
 		public.ServeHTTP(w, r)
 	})
 }

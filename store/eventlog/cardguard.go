@@ -31,11 +31,12 @@ func ParseCardGuard(text string) (CardGuard, error) {
 // guard refuses or logs data that must never be stored. Errors: *snapshot.Error with
 // SensitiveField.
 func (l *Log) guard(ctx context.Context, owner, kind string, v snapshot.Value) error {
-	if l.cardGuard == CardGuardOff {
+	mode := l.policy.Load().cardGuard
+	if mode == CardGuardOff {
 		return nil
 	}
 	err := snapshot.FindSensitive(v)
-	if err == nil || l.cardGuard != CardGuardWarn {
+	if err == nil || mode != CardGuardWarn {
 		return err
 	}
 	var e *snapshot.Error

@@ -248,10 +248,10 @@ func (im *Importer) parseResource(ctx context.Context, l *importLine) error {
 		e.CreatedAt = *r.CreatedAt
 	}
 	if !r.Silent {
-		if err := im.log.rules.Check(r.Kind, r.ID, r.Object); err != nil {
+		if err := im.log.Rules().Check(r.Kind, r.ID, r.Object); err != nil {
 			return underEventData(err, "object")
 		}
-		e.Object = im.log.rules.Complete(r.Kind, r.ID, r.Object, snapshot.ObjectOf(), time.Unix(e.CreatedAt, 0).UTC().Format(time.DateOnly))
+		e.Object = im.log.Rules().Complete(r.Kind, r.ID, r.Object, snapshot.ObjectOf(), time.Unix(e.CreatedAt, 0).UTC().Format(time.DateOnly))
 	}
 	if err := im.checkLine(ctx, e); err != nil {
 		return err

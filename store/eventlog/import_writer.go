@@ -216,7 +216,7 @@ func (w *eventWriter) hasResource(l *importLine) (bool, error) {
 	}
 	given, err := snapshot.Parse(l.snapshot, snapshot.DepthMax)
 	if err == nil && !l.resource.Silent { // what the line leaves out is as it was
-		given = w.log.rules.Complete(l.kind, l.draft.resource, l.resource.Object, found, "")
+		given = w.log.Rules().Complete(l.kind, l.draft.resource, l.resource.Object, found, "")
 	}
 	w.isSame = found.Equal(given)
 	return true, err

@@ -34,8 +34,7 @@ type Log struct {
 	now           func() time.Time
 	random        secret.Source
 	log           *slog.Logger
-	cardGuard     CardGuard
-	rules         snapshot.Rules
+	policy        atomic.Pointer[policy]
 	strictTypes   bool
 	ensureAccount func(tx kv.Txn, id string) error
 	isErasing     func(r kv.Reader, id string) (bool, error)
@@ -75,13 +74,23 @@ type Options struct {
 
 // Open returns the Log in db, with the stored retention.
 func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
-	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, cardGuard: o.CardGuard, rules: o.Rules, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, isErasing: o.IsErasing, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), budget: o.Budget}
+	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, isErasing: o.IsErasing, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), budget: o.Budget}
+	l.SetPolicy(o.CardGuard, o.Rules)
 	l.others.init(db)
 	return l, errors.Join(l.recallRetention(ctx), l.recallFeed(ctx))
 }
 
+// policy is what may be changed while the log is in use.
+type policy struct {
+	cardGuard CardGuard
+	rules     snapshot.Rules
+}
+
+// SetPolicy replaces [Options].CardGuard and Rules for the writes that begin from now on.
+func (l *Log) SetPolicy(guard CardGuard, rules snapshot.Rules) { l.policy.Store(&policy{guard, rules}) }
+
 // Rules returns the rules for resources.
-func (l *Log) Rules() snapshot.Rules { return l.rules }
+func (l *Log) Rules() snapshot.Rules { return l.policy.Load().rules }
 
 // Counts counts what a Log has done since it was opened.
 type Counts struct {

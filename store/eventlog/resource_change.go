@@ -76,7 +76,7 @@ func (l *Log) PutResource(ctx context.Context, c ResourceChange, body snapshot.V
 		if !exists && c.Action != "" {
 			return step{}, record.ErrNotFound
 		}
-		return step{action: "updated", after: l.rules.Complete(c.Kind, c.ID, body, before, today)}, nil
+		return step{action: "updated", after: l.Rules().Complete(c.Kind, c.ID, body, before, today)}, nil
 	})
 }
 
@@ -93,7 +93,7 @@ func (l *Log) PatchResource(ctx context.Context, c ResourceChange, patch snapsho
 		}
 		// A list in the patch may hold objects with nulls.
 		after := snapshot.Merge(before, patch).WithoutNulls()
-		return step{action: "updated", after: after}, l.rules.CheckMerged(c.Kind, before, after)
+		return step{action: "updated", after: after}, l.Rules().CheckMerged(c.Kind, before, after)
 	})
 }
 
@@ -112,7 +112,7 @@ func (l *Log) checkBody(ctx context.Context, c ResourceChange, body snapshot.Val
 	if err := l.checkChange(ctx, c); err != nil {
 		return err
 	}
-	if err := l.rules.Check(c.Kind, c.ID, body); err != nil {
+	if err := l.Rules().Check(c.Kind, c.ID, body); err != nil {
 		return err
 	}
 	return l.guard(ctx, c.Owner, c.Kind, body)

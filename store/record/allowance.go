@@ -31,6 +31,13 @@ func (o *Allowance[K]) Init(atOnce int64, every time.Duration, beyond bool) {
 	}
 }
 
+// SetEvery changes the time in which a unit is forgotten. The burst stays the same number.
+func (o *Allowance[K]) SetEvery(every time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.atOnce, o.most, o.every = o.atOnce/o.every*every, o.most/o.every*every, every
+}
+
 // Allows reports whether another unit may be used now.
 func (o *Allowance[K]) Allows(of K, now time.Time) bool { return o.Wait(of, now) == 0 }
 

@@ -41,6 +41,22 @@ func TestAllowancesAreRememberedInBounds(t *testing.T) {
 			}
 		}
 	})
+	t.Run("another_rate_keeps_the_burst", func(t *testing.T) {
+		t.Parallel()
+		var o Allowance[secret.ID]
+		o.Init(3, every, false)
+		o.SetEvery(2 * every)
+		family := secret.ID{1}
+		for i := range 3 {
+			if !o.Allows(family, now) {
+				t.Errorf("unit %d of 3 is refused", i+1)
+			}
+			o.Note(family, 1, now)
+		}
+		if wait := o.Wait(family, now); wait != 2*every {
+			t.Errorf("Wait() = %s, want %s", wait, 2*every)
+		}
+	})
 	t.Run("a_clock_that_steps_back_forgives", func(t *testing.T) {
 		t.Parallel()
 		var o Allowance[secret.ID]

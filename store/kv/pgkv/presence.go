@@ -52,6 +52,8 @@ type PresenceOptions struct {
 	OnRefused func(error)
 	// OnLook is called after each look at the database and the others.
 	OnLook func(State)
+	// OnSite is called with the values of the site at each look, and every 2 s between them.
+	OnSite func(map[string]string)
 
 	patience int // multiplies the time limits of a stop
 }
@@ -95,6 +97,7 @@ type State struct {
 
 const (
 	beatEvery  = 10 * time.Second // between two looks at the others
+	siteEvery  = 2 * time.Second  // between two looks at the site alone, which costs far less
 	rejoinWait = time.Second
 	rowsKept   = "1 day" // of servers that have stopped
 	heldMax    = 16      // that a server tells of
@@ -136,16 +139,8 @@ func (p *Presence) join(ctx context.Context, first bool) (err error) {
 	if found.Alone, err = s.tryLock(ctx, lockServer); err != nil {
 		return err
 	}
-	shared, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+s.address.lock(lockServer)+")")
-	for tries := 0; err == nil && !shared && tries < joinTries; tries++ {
-		time.Sleep(joinWait) // another server writes the shared settings
-		shared, err = one[bool](ctx, s, "select pg_try_advisory_lock_shared("+s.address.lock(lockServer)+")")
-	}
-	switch {
-	case err != nil:
+	if err := s.shareServers(ctx); err != nil {
 		return err
-	case !shared:
-		return fmt.Errorf("%w%s", ErrExclusive, s.holders(ctx))
 	}
 	if found.Site, err = s.Site(ctx); err != nil {
 		return err
@@ -190,6 +185,20 @@ const (
 	joinWait  = 50 * time.Millisecond
 )
 
+// shareServers takes the lock that servers share. Errors: [ErrExclusive].
+func (s *Session) shareServers(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		shared, err := one[bool](ctx, s, "select pg_try_advisory_lock_shared("+s.address.lock(lockServer)+")")
+		switch {
+		case err != nil || shared:
+			return err
+		case tries == joinTries:
+			return fmt.Errorf("%w%s", ErrExclusive, s.holders(ctx))
+		}
+		time.Sleep(joinWait) // another server writes the shared settings
+	}
+}
+
 // heldLock selects the sessions of this database that have a lock.
 func (a *Address) heldLock(lock int) string {
 	return fmt.Sprintf("select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 2 and database = (select oid from pg_database where datname = current_database()) and classid = %d::int8::oid and objid = %d", a.lockClass(), lock)
@@ -232,8 +241,8 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // stay looks at the others at intervals, and returns when the connection breaks.
 func (p *Presence) stay(ctx context.Context) error {
-	for {
-		waiting, cancel := context.WithTimeout(ctx, beatEvery)
+	for beaten := time.Now(); ; {
+		waiting, cancel := context.WithTimeout(ctx, siteEvery)
 		_, err := p.session.conn.WaitForNotification(waiting)
 		over := waiting.Err() != nil
 		cancel()
@@ -243,19 +252,32 @@ func (p *Presence) stay(ctx context.Context) error {
 		if !over {
 			continue
 		}
-		if err := p.beatToTheEnd(ctx); err != nil {
+		look := p.lookAtSite
+		if time.Since(beaten) >= beatEvery-siteEvery/2 {
+			look, beaten = p.beat, time.Now()
+		}
+		if err := p.toTheEnd(ctx, look); err != nil {
 			return err
 		}
 	}
 }
 
-// beatToTheEnd does not break off a statement when ctx is done: that closes the connection
+// lookAtSite passes the values of the site on.
+func (p *Presence) lookAtSite(ctx context.Context, s *Session) error {
+	site, err := s.Site(ctx)
+	if err == nil {
+		p.o.OnSite(site)
+	}
+	return err
+}
+
+// toTheEnd does not break off a statement when ctx is done: that closes the connection
 // immediately, and the database finds out later, so that the locks outlive the server.
-func (p *Presence) beatToTheEnd(ctx context.Context) error {
+func (p *Presence) toTheEnd(ctx context.Context, look func(context.Context, *Session) error) error {
 	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.o.stopWait(), cancel) })()
-	return p.beat(beating, p.session)
+	return look(beating, p.session)
 }
 
 // lost gives up the jobs, which another server may take from now on.
@@ -353,6 +375,7 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 	p.state = now
 	p.mu.Unlock()
 	p.o.OnLook(now)
+	p.o.OnSite(site)
 	return nil
 }
 

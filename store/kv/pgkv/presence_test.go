@@ -37,7 +37,7 @@ func quiet(a *pgkv.Address, name string) pgkv.PresenceOptions {
 	return pgkv.PresenceOptions{
 		Address: a, Server: pgkv.Server{ID: []byte(name), Host: name, Started: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		Jobs:  []pgkv.Job{pgkv.JobSweep, pgkv.JobCheck},
-		Judge: func(pgkv.Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(pgkv.State) {},
+		Judge: func(pgkv.Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(pgkv.State) {}, OnSite: func(map[string]string) {},
 	}.Patient(20)
 }
 

@@ -12,11 +12,16 @@ const (
 	SiteKey     = "key"     // the fingerprint of the server key
 	SiteDamage  = "damage"  // what the last check found, or ""
 	siteChecked = "checked" // when it finished, in Unix seconds
+	SiteSettled = "settled" // "on" once a command has set what servers share: none replaces it
 )
 
 // Site returns all values by their names.
 func (s *Session) Site(ctx context.Context) (map[string]string, error) {
-	rows, err := s.conn.Query(ctx, "select name, value from site")
+	return s.siteBy(ctx, "select name, value from site")
+}
+
+func (s *Session) siteBy(ctx context.Context, query string) (map[string]string, error) {
+	rows, err := s.conn.Query(ctx, query)
 	if err != nil {
 		return nil, asAway(ctx, err)
 	}
@@ -42,6 +47,30 @@ func (s *Session) SetSite(ctx context.Context, values map[string]string) error {
 		return asAway(ctx, err)
 	}
 	return nil
+}
+
+// ChangeSite sets what change returns for the present values, while servers run. No other
+// command changes them meanwhile, and no server that starts alone. The caller then closes the
+// session. Errors: [ErrExclusive].
+func (s *Session) ChangeSite(ctx context.Context, change func(site map[string]string) (map[string]string, error)) error {
+	if err := s.shareServers(ctx); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, "begin"); err != nil {
+		return err
+	}
+	site, err := s.siteBy(ctx, "select name, value from site for update")
+	if err != nil {
+		return err
+	}
+	values, err := change(site)
+	if err != nil {
+		return err
+	}
+	if err := s.SetSite(ctx, values); err != nil {
+		return err
+	}
+	return s.exec(ctx, "commit")
 }
 
 // IsMade reports whether the database has tollhouse's tables.
