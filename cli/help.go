@@ -54,6 +54,9 @@ var globalFlags = []struct {
 // asks are the commands that ask before they delete or replace. All that are named delete do.
 var asks = []string{"tollhouse backup", "tollhouse restore", "tollhouse event purge"}
 
+// installations are the commands whose output depends on where the data is.
+var installations = []string{"tollhouse print systemd", "tollhouse print dockerfile", "tollhouse print compose"}
+
 // matters reports whether a global flag means something for a command. All commands take all of
 // them, so that scripts can give the same to each; help and completions show those that matter;
 // for a group, those of its commands.
@@ -67,6 +70,8 @@ func matters(c *cobra.Command, flag string) bool {
 	isOutput := slices.Contains(globalFlags[1].names, flag)
 	words := append(strings.Fields(c.CommandPath()), "", "")
 	switch {
+	case slices.Contains(installations, c.CommandPath()):
+		return slices.Contains([]string{"store-file", "store-schema", "insecure-store", "key-file"}, flag)
 	case words[1] == "completion" || words[1] == "print" || words[1] == "help":
 		return false // they print a text and read no data
 	case words[1] == "version":

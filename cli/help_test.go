@@ -42,7 +42,7 @@ func TestHelpShowsFlagsThatMeanSomething(t *testing.T) {
 		"": all, "client": all, "client delete": all, "event purge": all, "backup": all, "restore": all, "webhook delete": all,
 		"serve": append(slices.Clone(data), output...), "client list": append(slices.Clone(data), output...), "session": append(slices.Clone(data), output...),
 		"dev": {"admin-socket", "json", "quiet"}, "backup verify": output, "version": {"json"},
-		"completion": nil, "completion bash": nil, "print": nil, "print openapi": nil, "print systemd": nil, "help": nil,
+		"completion": nil, "completion bash": nil, "print": {"store-file", "store-schema", "insecure-store", "key-file"}, "print openapi": nil, "print systemd": {"store-file", "store-schema", "insecure-store", "key-file"}, "help": nil,
 	} {
 		help, code := refused(nil, append(strings.Fields(line), "--help")...)
 		completed, _ := refused(nil, slices.Concat([]string{cobra.ShellCompRequestCmd}, strings.Fields(line), []string{"--"})...)

@@ -140,6 +140,7 @@ func TestKubernetesPage(t *testing.T) {
 		t.Errorf("config with the variables of the pod: exit %d, %s", code, stderr)
 	}
 
+	checkServers(t, page["Deployment tollhouse-servers"])
 	ports := map[string]bool{}
 	for _, p := range c.Ports {
 		ports[p.Name] = true
@@ -178,5 +179,27 @@ func TestKubernetesPage(t *testing.T) {
 				t.Errorf("the Ingress leads to %+v, which no Service has", to)
 			}
 		}
+	}
+}
+
+// checkServers: the servers on a database have no data directory, and their files are those of
+// the volume.
+func checkServers(t *testing.T, m manifest) {
+	t.Helper()
+	pod := m.Spec.Template.Spec
+	if len(pod.Containers) != 1 || m.Spec.Strategy.Type != "RollingUpdate" || m.Spec.Template.Metadata.Labels["app"] != "tollhouse" || len(pod.Volumes) != 1 || pod.Volumes[0].Claim.Name != "" {
+		t.Fatalf("the Deployment is %+v", m)
+	}
+	c := pod.Containers[0]
+	var environ []string
+	for _, e := range c.Env {
+		environ = append(environ, e.Name+"="+e.Value)
+		if inside := strings.HasPrefix(e.Value, c.Mounts[0].Path+"/"); inside != strings.HasSuffix(e.Name, "_FILE") || e.Name == "TOLLHOUSE_DATA" && e.Value != "" {
+			t.Errorf("%s is %s, and the files are in %s", e.Name, e.Value, c.Mounts[0].Path)
+		}
+	}
+	// The file is missing here, and nothing else is wrong.
+	if stderr, code := runWith(t, environ, "account", "list"); code != term.ExitBusy || !strings.Contains(stderr, "/secrets/store of --store-file does not exist") {
+		t.Errorf("account list with the variables of the pod: exit %d, %s", code, stderr)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -59,6 +61,48 @@ func TestNotify(t *testing.T) {
 			t.Errorf("exit code %d, want %d", code, term.ExitOK)
 		}
 	})
+}
+
+// Promise (Postgres §3, §9): the watchdog is fed while the database is away, for longer than the
+// manager waits.
+func TestWatchdogWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	h := newDatabaseHouse(t)
+	socket := filepath.Join(t.TempDir(), "notify")
+	manager := must.ListenNotify(t, socket)
+	s := must.Get(startProcess("", []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000"}, h.args()...))(t)
+	if got := heard(t, manager); got != "READY=1" {
+		t.Fatalf("the first state is %q", got)
+	}
+	ended := make(chan struct{})
+	go func() { // a full socket holds the server up
+		defer close(ended)
+		h.postgres.Stop(t)
+		eventually(t, func() (bool, string) {
+			status, _, body := get(t, s.text("url")+"/readyz", "")
+			return status == http.StatusServiceUnavailable, "readyz = " + body
+		})
+	}()
+	for away := false; !away; {
+		heard(t, manager)
+		select {
+		case <-ended:
+			away = true
+		default:
+		}
+	}
+	for range 10 { // some that were sent before, and those of five intervals
+		if got := heard(t, manager); got != "WATCHDOG=1" {
+			t.Fatalf("the state is %q while the database is away", got)
+		}
+	}
+	if strings.Contains(s.stderr.String(), "watchdog not notified") {
+		t.Errorf("the watchdog was not fed: %s", s.stderr)
+	}
+	must.Do(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	go func() { _, _ = io.Copy(io.Discard, manager) }()
+	<-s.ended
 }
 
 func heard(t *testing.T, manager *net.UnixConn) string {

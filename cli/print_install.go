@@ -39,13 +39,22 @@ it hangs, and runs in a sandbox.
   tollhouse print systemd > /etc/systemd/system/tollhouse.service
   systemctl daemon-reload && systemctl enable --now tollhouse
 
-The comment at the top of the unit names the user that it needs.`,
+The comment at the top of the unit names the user that it needs. With --store-file and
+--key-file the service is one of several on that database.`,
 		Args: operands(),
 		RunE: p.doing(func(context.Context, []string) error {
 			if !binaryForm.MatchString(binary) {
 				return term.Usage("give the path of the binary, such as "+binaryDefault, "--binary %q is not an absolute path of plain characters", binary)
 			}
-			return p.printText(strings.Replace(systemdUnit, "ExecStart="+binaryDefault, "ExecStart="+binary, 1))
+			files, err := p.databaseFiles(true)
+			if err != nil {
+				return err
+			}
+			unit := systemdUnit
+			if files != nil {
+				unit = files.unit()
+			}
+			return p.printText(strings.Replace(unit, "ExecStart="+binaryDefault, "ExecStart="+binary, 1))
 		}),
 	}
 	c.Flags().StringVar(&binary, "binary", binaryDefault, "`path` of the installed binary")
@@ -62,9 +71,22 @@ contains only tollhouse, runs as user 65532, needs only /data to be writable, an
 health check. Its binary has the version of the one that prints this, and so has the name
 in the Dockerfile's first lines.
 
-  tollhouse print dockerfile > Dockerfile`,
+  tollhouse print dockerfile > Dockerfile
+
+With --store-file and --key-file, which name files in the container, the server is one of
+several on that database and needs no /data.`,
 		Args: operands(),
-		RunE: p.doing(func(context.Context, []string) error { return p.printText(dockerfileOf(version())) }),
+		RunE: p.doing(func(context.Context, []string) error {
+			files, err := p.databaseFiles(true)
+			if err != nil {
+				return err
+			}
+			text := dockerfileOf(version())
+			if files != nil {
+				text = files.dockerfile(text)
+			}
+			return p.printText(text)
+		}),
 	}
 }
 
@@ -88,9 +110,22 @@ this machine only, for a proxy that terminates TLS, and has a read-only root and
 capabilities.
 
   tollhouse print compose > compose.yaml
-  TOLLHOUSE_PUBLIC_URL=https://pay.example docker compose up -d`,
+  TOLLHOUSE_PUBLIC_URL=https://pay.example docker compose up -d
+
+With --store-file and --key-file the server is one of several on that database. Both
+files are of this machine, and user 65532 must be able to read them.`,
 		Args: operands(),
-		RunE: p.doing(func(context.Context, []string) error { return p.printText(withImage(composeFile)) }),
+		RunE: p.doing(func(context.Context, []string) error {
+			files, err := p.databaseFiles(false)
+			if err != nil {
+				return err
+			}
+			text := composeFile
+			if files != nil {
+				text = files.compose()
+			}
+			return p.printText(withImage(text))
+		}),
 	}
 }
 

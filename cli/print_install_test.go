@@ -6,10 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"tollhouse/cli/term"
 	"tollhouse/store/storetest/must"
@@ -193,10 +195,16 @@ const exposureMax = "15"
 // unprivileged; two directories build one binary
 func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
+	t.Run("directory", func(t *testing.T) { checkUnit(t) })
+	t.Run("database", func(t *testing.T) { checkUnit(t, onDatabase...) })
+}
+
+func checkUnit(t *testing.T, flags ...string) {
+	t.Parallel()
 	_, err := exec.LookPath("systemd-analyze")
 	must.Have(t, err == nil, "systemd-analyze, of Debian's package systemd")
 	binary := must.Get(exec.LookPath("tollhouse"))(t)
-	text, _, _ := run(t, "print", "systemd", "--binary", binary)
+	text, _, _ := run(t, append([]string{"print", "systemd", "--binary", binary}, flags...)...)
 	unit := filepath.Join(t.TempDir(), "tollhouse.service")
 	must.Do(t, os.WriteFile(unit, []byte(text), 0o600))
 	t.Run("verifies_without_a_word", func(t *testing.T) {
@@ -212,4 +220,73 @@ func TestSystemdUnit(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		t.Log(lines[len(lines)-1])
 	})
+}
+
+// onDatabase asks for the installation files of a server on a database.
+var onDatabase = []string{"--store-file", "/etc/tollhouse/store", "--key-file", "/etc/tollhouse/server.key"}
+
+// Promise (Postgres §3, §9): print systemd, dockerfile and compose have forms for a database, asked
+// for by --store-file and --key-file, which name no data directory.
+func TestPrintedForADatabase(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]string{
+		"systemd":    {"\nExecStart=/usr/local/bin/tollhouse serve --store-file /etc/tollhouse/store --store-schema second --insecure-store --key-file /etc/tollhouse/server.key\n", "WatchdogSec=30s", "After=network-online.target time-sync.target postgresql.service\n", "#   chgrp tollhouse /etc/tollhouse/store /etc/tollhouse/server.key"},
+		"dockerfile": {"\nENV TOLLHOUSE_STORE_FILE=/etc/tollhouse/store TOLLHOUSE_KEY_FILE=/etc/tollhouse/server.key TOLLHOUSE_STORE_SCHEMA=second TOLLHOUSE_INSECURE_STORE=true TOLLHOUSE_LISTEN=0.0.0.0:8080\n", `"--url", "http://127.0.0.1:8080"`},
+		"compose":    {"TOLLHOUSE_STORE_SCHEMA: \"second\"", "TOLLHOUSE_INSECURE_STORE: \"true\"", "file: /etc/tollhouse/server.key"},
+	} {
+		stdout, stderr, code := run(t, append([]string{"print", name, "--store-schema", "second", "--insecure-store"}, onDatabase...)...)
+		if code != term.ExitOK || stderr != "" {
+			t.Fatalf("print %s = exit %d: %s", name, code, stderr)
+		}
+		for _, line := range want {
+			if !strings.Contains(stdout, line) {
+				t.Errorf("print %s lacks %q:\n%s", name, line, stdout)
+			}
+		}
+		for _, directory := range []string{"/var/lib", "StateDirectory", "--data", "/data", "TOLLHOUSE_DATA=", "--memory", "backups"} {
+			if strings.Contains(stdout, directory) {
+				t.Errorf("print %s has %s:\n%s", name, directory, stdout)
+			}
+		}
+		checkCommands(t, stdout)
+		checkVariables(t, stdout)
+		for _, wrong := range [][]string{{"--store-file", "/etc/tollhouse/store"}, {"--store", "postgres://db/toll", "--key-file", "/k"}, {"--store-file", "/etc/my store", "--key-file", "/k"}, {"--store-file", "/s", "--key-file", "/k", "--store-schema", "x y"}} {
+			if stdout, _, code := run(t, append([]string{"print", name}, wrong...)...); code != term.ExitUsage || stdout != "" {
+				t.Errorf("print %s %q: exit code %d, want %d", name, wrong, code, term.ExitUsage)
+			}
+		}
+	}
+}
+
+// TestComposeForADatabase: the container has the settings of a server on a database, and both
+// files where they say.
+func TestComposeForADatabase(t *testing.T) {
+	t.Parallel()
+	stdout, _, _ := run(t, "print", "compose", "--store-file", "store", "--key-file", "server.key")
+	var file struct {
+		Services map[string]struct {
+			Command     []string
+			Environment map[string]string
+			Secrets     []string
+			Volumes     []string
+			Healthcheck struct{ Test []string }
+		}
+		Secrets map[string]struct{ File string }
+		Volumes map[string]any
+	}
+	d := yaml.NewDecoder(strings.NewReader(stdout))
+	must.Do(t, d.Decode(&file))
+	s := file.Services["tollhouse"]
+	if !slices.Equal(s.Secrets, []string{"store", "key"}) || len(s.Volumes)+len(file.Volumes) != 0 || file.Secrets["store"].File != "./store" || file.Secrets["key"].File != "./server.key" {
+		t.Errorf("the files are given as %q of %+v, and the volumes %q:\n%s", s.Secrets, file.Secrets, s.Volumes, stdout)
+	}
+	if s.Environment["TOLLHOUSE_STORE_FILE"] != "/run/secrets/store" || s.Environment["TOLLHOUSE_KEY_FILE"] != "/run/secrets/key" {
+		t.Errorf("the settings are %q", s.Environment)
+	}
+	if value, has := s.Environment["TOLLHOUSE_DATA"]; value != "" || !has {
+		t.Errorf("the data directory of the image is not taken away: %q", s.Environment)
+	}
+	if len(s.Healthcheck.Test) == 0 || !slices.Contains(s.Healthcheck.Test, "--url") {
+		t.Errorf("the health check is %q, and there is no admin socket", s.Healthcheck.Test)
+	}
 }

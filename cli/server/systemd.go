@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/record"
 )
 
 // systemd puts the address of a datagram socket into the environment of a service of
@@ -67,7 +69,7 @@ func (r *running) notifyManager(state string) {
 
 // feedWatchdog reports twice per watchdog interval that the server is alive, each time
 // after it read a record: a server whose store hangs is not alive, and the manager
-// restarts it. Reports continue while requests in flight finish, until the caller calls
+// restarts it. One whose database is away is alive: a restart would not bring it back. Reports continue while requests in flight finish, until the caller calls
 // stop.
 func (r *running) feedWatchdog() (stop func()) {
 	if r.notify.socket == "" || r.notify.watchdog == 0 {
@@ -78,7 +80,7 @@ func (r *running) feedWatchdog() (stop func()) {
 	go func() {
 		defer close(ended)
 		for every := r.notify.watchdog / 2; term.Sleep(ctx, every) == nil; {
-			if err := r.data().Store.Check(ctx); err != nil {
+			if err := r.data().Store.Check(ctx); err != nil && !errors.Is(err, record.ErrAway) {
 				r.log.Error("watchdog not notified: the store cannot be read", "err", err)
 				continue
 			}
