@@ -84,6 +84,7 @@ type tokenUse struct {
 // in the meantime is ErrNotFound.
 func (s *Store) noteUse(ctx context.Context, u tokenUse) error {
 	if s.isShared && !u.confirms.IsZero() {
+		ctx = s.naming(ctx, func() [][]byte { return s.recent.keysOfUse(u.token, u.confirms) })
 		return record.UpdateAs(ctx, s.db, kv.Access, func(tx kv.Txn) error { return record.Found(recordTokenUse(tx, u.token, u.at)) })
 	}
 	if !u.confirms.IsZero() || u.at.Sub(u.familyUsedAt) >= seenEvery {
@@ -95,7 +96,7 @@ func (s *Store) noteUse(ctx context.Context, u tokenUse) error {
 func (s *Store) findPrincipal(ctx context.Context, token secret.Token, decode familyDecoder) (p Principal, used tokenUse, err error) {
 	now, hash := s.Now(), token.Hash()
 	err = s.db.View(ctx, func(r kv.Reader) error {
-		p, used, err = readPrincipal(r, hash, now, decode)
+		p, used, err = s.readPrincipal(r, hash, now, decode)
 		return err
 	})
 	if err != nil {
@@ -105,11 +106,21 @@ func (s *Store) findPrincipal(ctx context.Context, token secret.Token, decode fa
 }
 
 // readPrincipal returns whom a token acts for, and the use to record. goneIsNotFound maps its
-// errors. The decoder is decodeFamilyHead unless more of the family is asked for.
-func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time, decode familyDecoder) (Principal, tokenUse, error) {
+// errors. The decoder is decodeFamilyHead unless more of the family is asked for. From a remote
+// engine it reads the head of the account's log too, which most requests read next.
+func (s *Store) readPrincipal(r kv.Reader, hash secret.Hash, now time.Time, decode familyDecoder) (Principal, tokenUse, error) {
+	remote, isRemote := r.(kv.Prefetcher)
+	if isRemote {
+		remote.Prefetch(append(s.recent.keysOf(hash), record.AccessTokenKey(hash)))
+	}
 	t, err := readAccessToken(r, hash)
 	if err != nil {
 		return Principal{}, tokenUse{}, err
+	}
+	if isRemote {
+		k := kin{t.family, t.lineage}
+		remote.Prefetch(k.keys())
+		s.recent.noteToken(hash, k)
 	}
 	f, err := record.Read(r, record.FamilyKey(t.family), t.family, decode)
 	if err != nil {
@@ -138,8 +149,7 @@ func readPrincipal(r kv.Reader, hash secret.Hash, now time.Time, decode familyDe
 // an error the account of the principal exists.
 func (s *Store) LiveIn(p Principal, allows func(now Principal) error) func(r kv.Reader) error {
 	return func(r kv.Reader) error {
-		p.prefetch(r)
-		now, _, err := readPrincipal(r, p.token, s.Now(), decodeFamilyHead)
+		now, _, err := s.readPrincipal(r, p.token, s.Now(), decodeFamilyHead)
 		if err = goneIsNotFound(err); errors.Is(err, record.ErrNotFound) {
 			return record.ErrRevoked
 		}
@@ -154,20 +164,15 @@ func (s *Store) LiveIn(p Principal, allows func(now Principal) error) func(r kv.
 	}
 }
 
-// prefetch is [lineage.prefetch], with the token and its family.
-func (p Principal) prefetch(r kv.Reader) {
-	remote, is := r.(kv.Prefetcher)
-	if !is {
-		return
-	}
-	keys := [][]byte{record.AccessTokenKey(p.token), record.FamilyKey(p.family), record.ClientKey(p.ClientID)}
-	if p.Account != "" {
-		keys = append(keys, record.AccountKey(p.Account))
-	}
-	if user, ok := numberNamed(subjectPrefix, p.UserID); ok {
-		keys = append(keys, record.UserKey(user))
-	}
-	remote.Prefetch(keys)
+// Naming names to [kv.Naming] what LiveIn reads.
+func (s *Store) Naming(ctx context.Context, p Principal) context.Context {
+	return s.naming(ctx, func() [][]byte {
+		keys := append(s.recent.keysOf(p.token), record.AccessTokenKey(p.token))
+		if p.acting {
+			keys = append(keys, record.AccountKey(p.Account))
+		}
+		return keys
+	})
 }
 
 // ActFor returns the principal of a platform client that acts for an account. It creates

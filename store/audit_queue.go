@@ -135,6 +135,7 @@ func (s *Store) flushAudit(ctx context.Context) error {
 		for i := range tails {
 			tails[i] = secret.NewTail(nil)
 		}
+		ctx := s.naming(ctx, func() [][]byte { return [][]byte{record.MetaKey(auditHeadName)} })
 		err := record.UpdateAs(ctx, s.db, classOf(batch), func(tx kv.Txn) error {
 			for i, queued := range batch {
 				if err := appendAudit(tx, queued.line, queued.at, tails[i]); err != nil {

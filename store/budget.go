@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 )
 
 // An account has two budgets of the same size. One bounds what its changes write, the other what
@@ -18,6 +19,7 @@ func (s *Store) initBudgets(hourly int64) {
 
 // access is Update for a sign-in or a grant.
 func (s *Store) access(ctx context.Context, account string, fn func(kv.Txn) error) error {
+	ctx = s.naming(ctx, func() [][]byte { return [][]byte{record.AccountKey(account), record.MetaKey(auditHeadName)} })
 	return s.tokens.Update(ctx, s.db, account, func(tx kv.Txn) error {
 		tx.As(s.accessClass(account))
 		return fn(tx)

@@ -56,6 +56,7 @@ type Client struct {
 
 	secrets          []clientSecret
 	importedRevision uint64 // the revision that an import wrote, or 0
+	isRemembered     bool   // see RememberedClient
 }
 
 const (

@@ -43,36 +43,36 @@ func (s *Store) AuthenticateClient(ctx context.Context, id, presented string, ad
 		return Client{}, fmt.Errorf("authenticate client: %w", err)
 	}
 	known := err == nil
-	hash := secret.HashOf(presented)
-	proved := 0
-	for i := range clientSecretsMax { // constant number of comparisons
-		var kept secret.Hash
-		if i < len(c.secrets) {
-			kept = c.secrets[i].hash
-		}
-		if hash.Equal(kept) {
-			proved++
-		}
-	}
-	if c.Public && presented == "" {
-		proved++
-	}
-	if proved == 0 && presented != "" && c.DisabledAt.IsZero() && c.hasForeignSecret() {
+	isProved := c.proves(presented)
+	if !isProved && presented != "" && c.DisabledAt.IsZero() && c.hasForeignSecret() {
 		isRight, err := s.checkForeignSecrets(ctx, c, presented, admit)
 		if err != nil {
 			return Client{}, fmt.Errorf("authenticate client: %w", err)
 		}
-		if isRight {
-			proved++
-		}
+		isProved = isRight
 	}
-	if !known || proved == 0 || !c.DisabledAt.IsZero() {
+	if !known || !isProved || !c.DisabledAt.IsZero() {
 		return Client{}, fmt.Errorf("authenticate client: %w", record.ErrMismatch)
 	}
 	if presented != "" { // of a public client anybody may say that it is the one
 		s.clientAuthenticated(ctx, c)
 	}
+	s.recent.noteClient(c)
 	return c, nil
+}
+
+// proves reports whether a secret is one of the client's, or none is presented for a public client.
+func (c Client) proves(presented string) bool {
+	hash := secret.HashOf(presented)
+	isProved := c.Public && presented == ""
+	for i := range clientSecretsMax { // constant number of comparisons
+		var kept secret.Hash
+		if i < len(c.secrets) {
+			kept = c.secrets[i].hash
+		}
+		isProved = hash.Equal(kept) || isProved
+	}
+	return isProved
 }
 
 // isProtected reports whether only the machine changes the client.

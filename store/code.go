@@ -68,7 +68,7 @@ func (s *Store) Allow(ctx context.Context, c Consent) (secret.Token, error) {
 	var token secret.Token
 	var code code
 	var again bool
-	err := s.access(ctx, c.User.Account, func(tx kv.Txn) error {
+	err := s.access(s.naming(ctx, lineageOf(c.Client, c.User).keys), c.User.Account, func(tx kv.Txn) error {
 		if _, err := readParties(tx, lineageOf(c.Client, c.User)); err != nil {
 			return err
 		}
@@ -174,6 +174,9 @@ func (s *Store) RedeemCode(ctx context.Context, r Redemption) (Issued, error) {
 	var issued Issued
 	var refusal error // an outcome, not an error: a replay must write
 	n := s.ending(r.By, pair.tail)
+	ctx = s.naming(ctx, func() [][]byte {
+		return [][]byte{record.CodeKey(r.Code.Hash()), record.ClientKey(r.Client.ID), record.MetaKey(auditHeadName)}
+	})
 	err := s.tokens.UpdateOf(ctx, s.db, func(tx kv.Txn) (account string, err error) {
 		n.Begin()
 		issued, refusal = Issued{}, nil

@@ -64,7 +64,9 @@ func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	client := make(record.Key, 0, 160).Next(record.TagClient).Str(l.client)
 	accountKey := client.Next(record.TagAccount).Str(l.account)
 	user := accountKey.Next(record.TagUser).ID(l.user)
-	l.prefetch(r)
+	if remote, is := r.(kv.Prefetcher); is {
+		remote.Prefetch(l.keys())
+	}
 	p.client, err = record.Read(r, client, l.client, decodeClientHead)
 	isOpen := p.client.Platform // which acts for any account, unless it is bound to one
 	if err == nil && (l.account != "" || !isOpen) {
@@ -88,12 +90,8 @@ func readParties(r kv.Reader, l lineage) (p parties, err error) {
 	return p, nil
 }
 
-// prefetch names what readParties reads to an engine that then reads it in one round trip.
-func (l lineage) prefetch(r kv.Reader) {
-	remote, is := r.(kv.Prefetcher)
-	if !is {
-		return
-	}
+// keys are those that readParties reads.
+func (l lineage) keys() [][]byte {
 	keys := [][]byte{record.ClientKey(l.client)}
 	if l.account != "" {
 		keys = append(keys, record.AccountKey(l.account))
@@ -101,7 +99,7 @@ func (l lineage) prefetch(r kv.Reader) {
 	if !l.user.IsZero() {
 		keys = append(keys, record.UserKey(l.user))
 	}
-	remote.Prefetch(keys)
+	return keys
 }
 
 func goneIsDisabled(err error) error {

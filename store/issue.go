@@ -50,7 +50,7 @@ func (s *Store) IssueForPassword(ctx context.Context, by By, c Client, u User, s
 	f := s.newFamily(lineageOf(c, u), scope, now, pair.family)
 	f.amr = AmrPassword
 	var issued Issued
-	err := s.access(ctx, f.account, func(tx kv.Txn) (err error) {
+	err := s.access(s.naming(ctx, f.lineage.keys), f.account, func(tx kv.Txn) (err error) {
 		if _, err = readParties(tx, f.lineage); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, account str
 	now, pair := s.Now(), s.newPair()
 	f := s.newFamily(lineage{client: c.ID, clientGeneration: c.Generation, account: account}, scope, now, pair.family)
 	f.expiresAt = now.Add(lifetime)
-	err := s.access(ctx, charged, func(tx kv.Txn) error {
+	err := s.access(s.naming(ctx, f.lineage.keys), charged, func(tx kv.Txn) error {
 		if account != "" {
 			a, err := knownAccount(tx, account)
 			if errors.Is(err, ErrUnknownAccount) && !c.Platform {

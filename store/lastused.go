@@ -164,6 +164,15 @@ func (s *Store) FlushLastUsed(ctx context.Context) {
 
 func (s *Store) writeLastUsed(ctx context.Context, tokens map[secret.Hash]secret.Hash, sessions []secret.Hash) error {
 	now := s.Now()
+	ctx = s.naming(ctx, func() (keys [][]byte) {
+		for token, confirms := range tokens {
+			keys = append(keys, s.recent.keysOfUse(token, confirms)...)
+		}
+		for _, session := range sessions {
+			keys = append(keys, record.SessionKey(session))
+		}
+		return keys
+	})
 	return record.UpdateAs(ctx, s.db, kv.Access, func(tx kv.Txn) error {
 		for token := range tokens {
 			if err := record.GoneIsNil(recordTokenUse(tx, token, now)); err != nil {

@@ -38,7 +38,7 @@ const refreshTokenRecord = 1
 
 // Refresh is a client's request to refresh.
 type Refresh struct {
-	Client Client // authenticated
+	Client Client // authenticated, or remembered
 	Token  secret.Token
 	Scope  Scope // requested; ScopeUnstated means the original
 	By     By
@@ -49,14 +49,15 @@ type Refresh struct {
 // the same pair is returned again; a pair that was never used is replaced; if it was
 // used, the token counts as stolen and its family is revoked. Another client's token
 // is refused without any change. Errors: ErrNotFound, ErrMismatch, ErrRevoked,
-// ErrDisabled, ErrReplayed, ErrExpired, ErrScope, ErrTooOften, *BudgetError.
+// ErrDisabled, ErrReplayed, ErrExpired, ErrScope, ErrTooOften, *BudgetError;
+// ErrClientChanged for a remembered client, before anything else is looked at.
 func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	now := s.Now()
 	nonce, tail := secret.NewNonce(s.random), secret.NewTail(s.random)
 	next := s.successors(r.Token, nonce)
 	var out rotation
 	n := s.ending(r.By, tail)
-	err := s.tokens.UpdateOf(ctx, s.db, func(tx kv.Txn) (account string, err error) {
+	err := s.tokens.UpdateOf(s.naming(ctx, r.keys(s.recent)), s.db, func(tx kv.Txn) (account string, err error) {
 		n.Begin()
 		out = rotation{s: s, tx: tx, ending: n, now: now, token: r.Token, asked: r.Scope, by: r.By, tail: tail, next: next}
 		err = out.run(r)
@@ -71,8 +72,17 @@ func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	issued := out.family.issued(out.next.access, out.next.refresh, out.scope, out.ends.Sub(now))
 	if issued.Retried = out.again; !out.again {
 		s.rotations.Note(out.family.id, 1, now)
+		s.recent.noteIssued(issued, kin{out.family.id, out.family.lineage})
 	}
 	return issued, nil
+}
+
+// keys returns those that RotateRefresh reads.
+func (r Refresh) keys(rc *recent) func() [][]byte {
+	return func() [][]byte {
+		h := r.Token.Hash()
+		return append(rc.keysOf(h), record.RefreshTokenKey(h), record.ClientKey(r.Client.ID))
+	}
 }
 
 // successors derives the pair that replaces a refresh token under a nonce.
@@ -103,6 +113,9 @@ type rotation struct {
 
 // run decides in the order of the table in docs/internals/decisions.md.
 func (o *rotation) run(r Refresh) error {
+	if err := r.Client.stands(o.tx); err != nil {
+		return err
+	}
 	t, f, err := readRefreshWithFamily(o.tx, r.Token.Hash())
 	if err != nil {
 		return err

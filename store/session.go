@@ -88,6 +88,9 @@ func (s *Store) beginSession(ctx context.Context, by By, u User, old secret.Toke
 
 // signIn is an Update that signs a user in, or refuses to.
 func (s *Store) signIn(ctx context.Context, u User, fn func(kv.Txn) error) error {
+	ctx = s.naming(ctx, func() [][]byte {
+		return [][]byte{record.UserKey(u.ID), record.SignInKey(u.ID), record.AccountKey(u.Account), record.MetaKey(auditHeadName)}
+	})
 	if u.Operator { // who may be about to stop what fills the disk
 		return record.UpdateAs(ctx, s.db, kv.Ruling, fn)
 	}

@@ -108,6 +108,7 @@ type Store struct {
 	ring       *stats.Ring
 	db         kv.DB
 	isShared   bool // with other processes
+	recent     *recent
 	now        Now
 	key        secret.Key
 	random     secret.Source
@@ -178,7 +179,9 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, log: o.Log, random: o.Random, fixtures: o.Fixtures, clientsMax: uint64(cmp.Or(o.Clients, clientsMax))}
-	_, s.isShared = db.(kv.Caller)
+	if _, s.isShared = db.(kv.Caller); s.isShared {
+		s.recent = newRecent()
+	}
 	s.ring = stats.NewRing(db, s.Now, o.Log)
 	s.lastUsed.init()
 	s.policy.Store(&Policy{Lifetimes: o.Lifetimes, SecondFactor: o.SecondFactor, CardGuard: o.CardGuard, OpenKinds: o.OpenKinds})

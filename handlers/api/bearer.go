@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,11 @@ func (s *Server) bearer(need store.Scope, next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		h := w.Header()
 		h["Cache-Control"], h["Vary"] = web.HeaderPrivate, web.HeaderVary
+		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if isRead {
+			r = s.sharing(r)
+			defer web.FactsFrom(r.Context()).Lease.EndReads()
+		}
 		p, err := s.authorize(r, need)
 		if p.ClientID != "" {
 			web.Note(r.Context(), slog.String("client_id", p.ClientID), slog.String("user_id", p.UserID), slog.String("account_id", p.Account))
@@ -32,8 +38,27 @@ func (s *Server) bearer(need store.Scope, next web.Handler) web.Handler {
 		if p.Platform {
 			r = r.WithContext(store.WithActor(r.Context(), store.Actor{ClientID: p.ClientID, ClientName: p.ClientName}))
 		}
+		if !isRead {
+			r = withContext(r, s.site.Store.Naming(r.Context(), p))
+		}
 		return next(w, r)
 	}
+}
+
+// sharing lets a request read its principal and all else in one snapshot, which it holds until it
+// waits or responds.
+func (s *Server) sharing(r *http.Request) *http.Request {
+	ctx, end := s.site.Store.Sharing(r.Context())
+	web.FactsFrom(ctx).Lease.Reads = end
+	return withContext(r, ctx)
+}
+
+// withContext copies the request only if it has another context.
+func withContext(r *http.Request, ctx context.Context) *http.Request {
+	if ctx == r.Context() {
+		return r
+	}
+	return r.WithContext(ctx)
 }
 
 // FindPrincipal returns the current principal of the request's access token. That of a platform

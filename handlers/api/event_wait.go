@@ -84,6 +84,7 @@ func (a *atOnce) begin(who string) (ended func(), ok bool) {
 // removes the deadline, since net/http would take an expired one for the caller
 // disconnecting.
 func StayOpen(w http.ResponseWriter, r *http.Request) error {
+	web.FactsFrom(r.Context()).Lease.EndReads()
 	if _, err := web.ReadBody(w, r); err != nil {
 		return err
 	}

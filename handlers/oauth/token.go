@@ -3,12 +3,14 @@ package oauth
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
 
 	"tollhouse/handlers/web"
 	"tollhouse/store"
+	"tollhouse/store/secret"
 )
 
 // tokenRequest is a parsed request to the token endpoint (RFC 6749 §3.2).
@@ -30,21 +32,19 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// Client first: an unknown caller learns nothing else.
-	client, err := s.authenticateClient(r, request.credentials)
-	if err != nil {
-		return err
+	client, isRemembered := s.rememberedClient(r.Context(), request)
+	issued, err := store.Issued{}, store.ErrClientChanged
+	if isRemembered {
+		issued, err = s.issue(r, client, request)
 	}
-	if client.Platform && !s.site.AdmitsPlatform(r) {
-		return web.UnauthorizedClient("Platform clients cannot be used here; the operator can allow it with --platform and --platform-from, and never over plain http from elsewhere.")
+	if errors.Is(err, store.ErrClientChanged) {
+		// Client first: an unknown caller learns nothing else.
+		web.OutcomeOf(r.Context()).GrantType = web.NoGrant
+		if client, err = s.authenticateClient(r, request.credentials); err != nil {
+			return err
+		}
+		issued, err = s.issue(r, client, request)
 	}
-	grant, err := s.grantOf(client, request.params)
-	if err != nil {
-		return err
-	}
-	web.OutcomeOf(r.Context()).GrantType = request.params.Value("grant_type")
-	web.Note(r.Context(), slog.String("grant_type", request.params.Value("grant_type")))
-	issued, err := grant(r.Context(), client, request.params)
 	if err != nil {
 		return err
 	}
@@ -52,6 +52,36 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 		slog.String("account_id", issued.Account))
 	WriteToken(w, issued)
 	return nil
+}
+
+// rememberedClient returns the client of a refresh without reading it, if the refresh is sure to
+// reach the transaction that compares it with the stored one.
+func (s *Server) rememberedClient(ctx context.Context, request tokenRequest) (store.Client, bool) {
+	p := request.params
+	_, isToken := secret.Parse(secret.RefreshToken, p.Value("refresh_token"))
+	_, isScope := store.ParseScope(p.Value("scope"))
+	if p.Value("grant_type") != string(store.GrantRefreshToken) || !isToken || !isScope {
+		return store.Client{}, false
+	}
+	client, ok := s.site.Store.RememberedClient(request.credentials.ID, request.credentials.Secret)
+	if ok {
+		web.Note(ctx, slog.String("client_id", client.ID))
+	}
+	return client, ok
+}
+
+// issue issues tokens to an authenticated client, or to a remembered one.
+func (s *Server) issue(r *http.Request, client store.Client, request tokenRequest) (store.Issued, error) {
+	if client.Platform && !s.site.AdmitsPlatform(r) {
+		return store.Issued{}, web.UnauthorizedClient("Platform clients cannot be used here; the operator can allow it with --platform and --platform-from, and never over plain http from elsewhere.")
+	}
+	grant, err := s.grantOf(client, request.params)
+	if err != nil {
+		return store.Issued{}, err
+	}
+	web.OutcomeOf(r.Context()).GrantType = request.params.Value("grant_type")
+	web.Note(r.Context(), slog.String("grant_type", request.params.Value("grant_type")))
+	return grant(r.Context(), client, request.params)
 }
 
 func (s *Server) parseTokenRequest(w http.ResponseWriter, r *http.Request) (tokenRequest, error) {

@@ -100,7 +100,8 @@ type Lease struct {
 	holder     holder
 	unshared   bool // the source stands for many callers
 	held       [budgetCount]int64
-	Refused    bool // a page had to end early
+	Refused    bool   // a page had to end early
+	Reads      func() // ends the snapshot that the request reads from; nil without one
 
 	peer    http.ResponseWriter // while the request waits for it, otherwise nil
 	reading bool                // waits for the body, otherwise for the response to be taken
@@ -143,6 +144,7 @@ func (d *Lease) take(ctx context.Context, b budget, n int64) error {
 	if d.Try(b, n) {
 		return nil
 	}
+	d.EndReads()
 	late := time.NewTimer(budgetWaitMax)
 	defer late.Stop()
 	d.load.mu.Lock()
@@ -204,6 +206,14 @@ func (d *Lease) Settle(ctx context.Context, size int) error {
 	return d.take(ctx, AnswerBudget, n-d.held[AnswerBudget])
 }
 
+// EndReads ends the snapshot from which the request reads, before it waits for anything.
+func (d *Lease) EndReads() {
+	if d.Reads != nil {
+		d.Reads()
+		d.Reads = nil
+	}
+}
+
 // End releases everything.
 func (d *Lease) end() {
 	if d.held == ([budgetCount]int64{}) {
@@ -217,6 +227,7 @@ func (d *Lease) end() {
 // WaitFor begins to wait for the peer of w: for the body, or until the response is
 // taken. The caller then calls resume.
 func (d *Lease) waitFor(w http.ResponseWriter, reading bool) {
+	d.EndReads()
 	d.connection.Rest()
 	d.peer, d.reading = w, reading
 	if d.load == nil || d.held == ([budgetCount]int64{}) {

@@ -60,6 +60,17 @@ func (l *Log) appendEvent(tx kv.Txn, d *draft, tail [8]byte) (record.Position, e
 	return h.last, writeEventHead(tx, d.owner, h)
 }
 
+// naming names to [kv.Naming] what a new event reads.
+func (l *Log) naming(ctx context.Context, owner, typ, resource string) context.Context {
+	if l.others.engine == nil {
+		return ctx
+	}
+	return kv.Naming(ctx, func() [][]byte {
+		return [][]byte{record.AccountKey(owner), record.EventHeadKey(owner), record.KnownTypesKey(owner).Str(typ),
+			record.ResourceKey(owner, kindOf(typ), resource), feedHeadKey}
+	})
+}
+
 // RecordEvent records one event now. It also sets the event's resource, or removes it
 // when the action is deleted, and creates the account if needed. What also writes is in the
 // same Update. It returns the event as JSON. Errors: *InvalidError, *snapshot.Error, and those
@@ -83,7 +94,7 @@ func (l *Log) RecordEvent(ctx context.Context, e NewEvent, also ...func(kv.Txn) 
 	state := resourceRecord{removed: action == "deleted", json: object}
 	tail := secret.NewTail(l.random)
 	var wire []byte
-	err = l.db.Update(ctx, func(tx kv.Txn) error {
+	err = l.db.Update(l.naming(ctx, e.Owner, e.Type, e.Resource), func(tx kv.Txn) error {
 		if err := l.ensureAccount(tx, e.Owner); err != nil {
 			return err
 		}

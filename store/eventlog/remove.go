@@ -55,6 +55,19 @@ func newRemover(tx kv.Txn, owner, kind string) (*remover, error) {
 	return &remover{tx: tx, owner: owner, kind: kind, head: head, types: map[string]*removedType{}, older: hourCounts{}}, err
 }
 
+// prefetch announces the events that will be removed.
+func (rm *remover) prefetch(positions []record.Position) {
+	remote, is := rm.tx.(kv.Prefetcher)
+	if !is {
+		return
+	}
+	var keys [][]byte
+	for _, p := range positions {
+		keys = append(keys, eventsOf(rm.owner).in(rm.head.Segments.of(p)).Position(p))
+	}
+	remote.Prefetch(keys)
+}
+
 // remove removes the event at p, if it still exists.
 func (rm *remover) remove(p record.Position) error {
 	sg := rm.head.Segments.of(p)

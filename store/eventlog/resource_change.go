@@ -220,7 +220,7 @@ func (l *Log) commitChange(ctx context.Context, c ResourceChange, from, to resou
 	if c.Platform {
 		charged = ""
 	}
-	err := l.budget.Update(ctx, l.db, charged, func(tx kv.Txn) error {
+	err := l.budget.Update(l.naming(ctx, c.Owner, d.typ, c.ID), l.db, charged, func(tx kv.Txn) error {
 		if err := l.open(tx, c); err != nil {
 			return err
 		}

@@ -152,6 +152,7 @@ func (l *Log) removeEvents(ctx context.Context, owner, kind string, positions []
 		if err != nil {
 			return err
 		}
+		rm.prefetch(positions)
 		for _, p := range positions {
 			if err := rm.remove(p); err != nil {
 				return err

@@ -32,6 +32,7 @@ func (l *Log) Settle(ctx context.Context, to int64) {
 	if now.Before(ended) || now.Sub(ended) > settleFor {
 		return
 	}
+	kv.SharedOf(ctx).End() // what is read next must see those commits
 	ctx, stop := context.WithTimeout(ctx, settleMax)
 	defer stop()
 	if l.others.engine != nil {

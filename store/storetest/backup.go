@@ -10,7 +10,7 @@ import (
 )
 
 // EmptyInMemory returns an empty engine in memory that never drops a record.
-func EmptyInMemory() kv.DB { return inMemoryEngine(memkv.New(nil)) }
+func EmptyInMemory() kv.DB { return memkv.New(nil) }
 
 // EmptyOnDisk returns an empty engine on disk for loading a backup; or in memory, see
 // [EnvEngine]. The store opened over it closes it.

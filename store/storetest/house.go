@@ -187,7 +187,7 @@ func (h *House) reopen(t testing.TB) {
 		db = inTurnsOn(t, h.dsn)
 	case h.kept != nil:
 		h.kept = memkv.NewFrom(h.kept.State(), nil)
-		db = inMemoryEngine(h.kept)
+		db = h.kept
 		if h.site.Engine != nil {
 			db = h.site.Engine(h.kept)
 		}

@@ -67,7 +67,7 @@ type Fixture struct {
 func New(t testing.TB, change ...func(*store.Options)) *Fixture {
 	t.Helper()
 	clock := NewClock()
-	return inMemory(t, inMemoryEngine(memkv.New(clock.Now)), clock, change)
+	return inMemory(t, memkv.New(clock.Now), clock, change)
 }
 
 // DropsExpired reports whether the engine of [New] drops what has expired by the test's clock. Those of
@@ -108,23 +108,13 @@ func OnDisk(t testing.TB, change ...func(*store.Options)) *Fixture {
 }
 
 // EnvEngine is the environment variable that puts what tests keep on disk into memory
-// when it is "memory", so that both engines of the product pass the same tests. When it
-// is "asking", every store is in memory and its engine an [Asking]. With "postgres" every
+// when it is "memory", so that both engines of the product pass the same tests. With "postgres" every
 // store is a database that two processes use in turns, and with "servers" one that two
 // servers have open, of which [Fixture.Other] is the second. "badger" puts every store on
 // disk.
 const EnvEngine = "TOLLHOUSE_TEST_ENGINE"
 
-func durableInMemory() bool { return os.Getenv(EnvEngine) == "memory" || isAsking() }
-
-func isAsking() bool { return os.Getenv(EnvEngine) == "asking" }
-
-func inMemoryEngine(db *memkv.DB) kv.DB {
-	if isAsking() {
-		return NewAsking(db)
-	}
-	return db
-}
+func durableInMemory() bool { return os.Getenv(EnvEngine) == "memory" }
 
 func openDurable(t testing.TB, now func() time.Time) kv.DB {
 	t.Helper()

@@ -70,8 +70,14 @@ type sharedFaults struct {
 // InPostgres returns an empty store in a database of its own.
 func InPostgres(t testing.TB) *Fixture {
 	t.Helper()
-	db := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: pgtest.Start(t)}))(t)
-	return Open(t, db, NewClock())
+	return OnPostgres(t, pgtest.Start(t))
+}
+
+// OnPostgres returns the store in a database, as one server has it.
+func OnPostgres(t testing.TB, dsn string, change ...func(*store.Options)) *Fixture {
+	t.Helper()
+	db := must.Get(pgkv.Open(context.Background(), pgkv.Options{URL: dsn}.Patient(patience)))(t)
+	return Open(t, db, NewClock(), change...)
 }
 
 func (p *inTurns) next() *pgkv.DB {

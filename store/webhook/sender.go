@@ -352,6 +352,9 @@ func (w *Webhooks) PassGap(ctx context.Context, e *Endpoint) (Endpoint, error) {
 // or "" for none, and may run again.
 func (w *Webhooks) settle(ctx context.Context, was *Endpoint, fn func(tx kv.Txn, e *Endpoint) (action string, err error), random drawn) (e Endpoint, err error) {
 	var action string
+	ctx = kv.Naming(ctx, func() [][]byte {
+		return [][]byte{record.MetaKey(MetaName), endpointKey(was.Account, was.key), record.AccountKey(was.Account)}
+	})
 	err = w.db.Update(ctx, func(tx kv.Txn) error {
 		in, err := readInstance(tx)
 		if err != nil {

@@ -49,6 +49,8 @@ func Run(t *testing.T, open func(t *testing.T) kv.DB) {
 		{"update_each_lets_a_panic_surface", eachPanics},
 		{"update_each_runs_none_when_cancelled_or_closed", eachRefused},
 		{"update_each_never_shows_a_later_one_without_an_earlier", eachNeverLaterAlone},
+		{"shared_views_see_what_was_there_and_their_own_updates", sharedViews},
+		{"named_keys_change_nothing", namedKeys},
 		{"pull_gives_what_a_scan_does", pullIsAScan},
 		{"pull_reads_several_ranges_at_once", pullSeveral},
 		{"pull_stops_early", pullStops},

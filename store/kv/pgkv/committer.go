@@ -38,7 +38,7 @@ const (
 // op is one Update on its way through the committer.
 type op struct {
 	fn      func(kv.Txn) error
-	asked   [][]byte // keys that it is likely to read
+	named   [][]byte // keys that it is likely to read
 	expired [][]byte // rows to drop if they are expired
 	after   *op      // must succeed before this one runs, or nil
 	called  time.Time
@@ -189,7 +189,7 @@ func (c *committer) add(o *op) (keys int) {
 		return 0
 	}
 	c.group = append(c.group, o)
-	return len(o.asked)
+	return len(o.named)
 }
 
 // settle commits the group and answers its callers. What failed before it was committed
@@ -287,7 +287,6 @@ func (c *committer) attempt() error {
 	}
 	c.db.opts.OnCommit(len(c.group), time.Since(begun))
 	c.db.counts.commits.Add(1)
-	c.db.memory.learn(c.known, c.pending.changes)
 	return nil
 }
 
@@ -301,7 +300,7 @@ var (
 	takeTurn    = statement{"turn", "select 1 from turn where id = 1 for update"}
 )
 
-// takeTurn takes the turn and reads what the group asked for. Each statement after the
+// takeTurn takes the turn and reads what the group named. Each statement after the
 // lock sees all that was committed before it.
 func (c *committer) takeTurn() error {
 	c.pending.reset()
@@ -318,7 +317,7 @@ func (c *committer) takeTurn() error {
 	if time.Since(c.counted) > countEvery {
 		calls = append(calls, c.countVersions())
 	}
-	if keys := c.asked(); len(keys) > 0 {
+	if keys := c.named(); len(keys) > 0 {
 		calls = append(calls, c.db.getCall(keys, func(key, sealed []byte) { c.known[string(key)] = sealed }))
 	}
 	begun := time.Now()
@@ -359,11 +358,11 @@ func (c *committer) countVersions() call {
 	}}
 }
 
-// asked returns the keys of the group, which count as absent until they were read.
-func (c *committer) asked() [][]byte {
+// named returns the keys of the group, which count as absent until they were read.
+func (c *committer) named() [][]byte {
 	var keys [][]byte
 	for _, o := range c.group {
-		for _, key := range o.asked {
+		for _, key := range o.named {
 			if _, found := c.known[string(key)]; !found {
 				c.known[string(key)] = nil
 				keys = append(keys, key)
@@ -419,7 +418,7 @@ func (c *committer) run(o *op) {
 	returned = true
 }
 
-// get reads keys that were not asked for. It makes the committer a source.
+// get reads keys that were not named. It makes the committer a source.
 func (c *committer) get(keys [][]byte, row func(key, sealed []byte)) error {
 	return c.readLate(c.db.getCall(keys, row))
 }

@@ -27,8 +27,8 @@ func TestAViewForgetsWhatItWentThrough(t *testing.T) {
 			for range r.GetMany(keys) {
 				t.Error("an empty store has values")
 			}
-			if len(r.known) > planMax {
-				t.Fatalf("after %d batches it holds %d values, want at most %d", batch+1, len(r.known), planMax)
+			if len(r.known) > keptMax {
+				t.Fatalf("after %d batches it holds %d values, want at most %d", batch+1, len(r.known), keptMax)
 			}
 		}
 		return nil

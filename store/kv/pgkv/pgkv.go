@@ -3,18 +3,16 @@
 // Keys and values are in one table. Each process has one committer, and the committers
 // take turns by a row lock:
 //
-//	Update → asking run: which keys does fn read?
-//	       → queue → committer: take the turn, read those keys     one round trip
+//	Update → queue → committer: take the turn, read the named keys one round trip
 //	                            run each fn over the group's rows
 //	                            write, mark, commit                one round trip
 //	                            answer everyone
-//	View   → one snapshot, begun with the first read; keys that earlier views read
-//	         afterwards are read together
+//	View   → one snapshot, begun with the first read
 //
 // Updates are serial by construction, over all processes: the rows are read after the
-// turn was taken, and the turn ends with the commit. The asking run only saves round
-// trips. It reads from memory, so it may see states that never existed; what it returns
-// is dropped.
+// turn was taken, and the turn ends with the commit. Callers name the keys that they will
+// read ([kv.Naming], [kv.Prefetch]). That only saves round trips: a key that nobody named is
+// read when it is asked for. The Views of one request share a snapshot ([kv.Share]).
 //
 // When the connection breaks after COMMIT was sent, the committer takes the turn again,
 // which waits for the old transaction to end, and looks for the mark that the group
@@ -123,8 +121,6 @@ type DB struct {
 
 	pool      *pool
 	committer *committer
-	memory    *memory
-	plans     *plans
 	notes     *notes
 	counts    counts
 	writing   writing
@@ -152,7 +148,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if err := address.UseSchema(opts.Schema); err != nil {
 		return nil, err
 	}
-	db := &DB{opts: opts.withDefaults(), address: address, memory: newMemory(), plans: newPlans(), notes: newNotes(), writing: newWriting()}
+	db := &DB{opts: opts.withDefaults(), address: address, notes: newNotes(), writing: newWriting()}
 	db.life, db.end = context.WithCancel(context.Background())
 	db.pool = newPool(db)
 	db.isNext.Store(opts.Next)
@@ -171,31 +167,42 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 // View runs fn over the snapshot of its first read, which is not older than the call.
 // It never waits for a commit.
 func (db *DB) View(ctx context.Context, fn func(kv.Reader) error) error {
+	if s := kv.SharedOf(ctx); s != nil {
+		return db.viewShared(ctx, s, fn)
+	}
 	if err := db.enter(ctx); err != nil {
 		return err
 	}
 	defer db.inFlight.Done()
 	v := newView(ctx, db)
 	defer v.close()
-	err := v.outcome(fn(&v.reader))
-	v.learn()
-	return err
+	return v.outcome(fn(&v.reader))
 }
 
-// Update asks which keys fn reads, passes it to the committer, and waits for the outcome
-// of its group. fn runs at least twice. If ctx is done before the committer has begun with
-// it, it does not run again. fn must not call Update or Close, which would deadlock.
+// viewShared is View in the snapshot that the Views of ctx share.
+func (db *DB) viewShared(ctx context.Context, s *kv.Shared, fn func(kv.Reader) error) error {
+	if s.Snapshot == nil {
+		if err := db.enter(ctx); err != nil {
+			return err
+		}
+		v := newView(ctx, db)
+		s.Snapshot, s.Release = v, func() { v.close(); db.inFlight.Done() }
+	}
+	v := s.Snapshot.(*view)
+	v.ctx = ctx
+	return v.outcome(fn(&v.reader))
+}
+
+// Update passes fn to the committer, with the keys of [kv.Naming], and waits for the outcome
+// of its group. If ctx is done before the committer has begun with it, it does not run. fn must not call Update or Close, which would deadlock.
 func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
+	kv.SharedOf(ctx).End()
 	if err := db.enter(ctx); err != nil {
 		return err
 	}
 	defer db.inFlight.Done()
 	o := newOp(fn)
-	asked, err := db.ask(ctx, fn)
-	if err != nil {
-		return err
-	}
-	o.asked = asked
+	o.named = kv.NamedBy(ctx)
 	if err := db.committer.submit(o); err != nil {
 		return err
 	}
@@ -203,10 +210,11 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	return o.outcome()
 }
 
-// UpdateEach is kv.UpdateEach. It does not ask: what the updates name by kv.Prefetch is
-// read together. Updates in the queue are committed together as far as they fit a group.
+// UpdateEach is kv.UpdateEach. What an update names by kv.Prefetch is read together. Updates
+// in the queue are committed together as far as they fit a group.
 func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error {
 	ends := make([]error, len(fns))
+	kv.SharedOf(ctx).End()
 	refusal := db.enter(ctx)
 	if refusal == nil {
 		defer db.inFlight.Done()

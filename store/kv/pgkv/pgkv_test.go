@@ -558,15 +558,33 @@ func TestRoundTrips(t *testing.T) {
 		}
 		return nil
 	}
-	for i, want := range []int{4, 1, 1} {
-		if got := reads(func() { must.Do(t, db.View(t.Context(), chain)) }); got != want {
-			t.Errorf("View %d of a chain of 4 keys reads %d times, want %d", i, got, want)
-		}
+	if got := reads(func() { must.Do(t, db.View(t.Context(), chain)) }); got != 4 {
+		t.Errorf("a View of a chain of 4 keys reads %d times, want 4", got)
 	}
-	// Each reads once under the turn: what it asks for is in memory.
+	keys := [][]byte{[]byte("token"), []byte("family"), []byte("client"), []byte("user"), []byte("none")}
+	prefetched := func(r kv.Reader) error { kv.Prefetch(r, keys); return chain(r) }
+	if got := reads(func() { must.Do(t, db.View(t.Context(), prefetched)) }); got != 1 {
+		t.Errorf("a View of prefetched keys reads %d times, want 1", got)
+	}
+	// Each reads once under the turn.
 	update := func(tx kv.Txn) error { return errors.Join(chain(tx), setting("user", "2")(tx)) }
-	if got := reads(func() { must.Do(t, db.Update(t.Context(), update)) }); got != 1 {
-		t.Errorf("Update of a known chain reads %d times, want 1", got)
+	named := kv.Naming(t.Context(), func() [][]byte { return keys })
+	if got := reads(func() { must.Do(t, db.Update(named, update)) }); got != 1 {
+		t.Errorf("an Update of named keys reads %d times, want 1", got)
+	}
+	// Views that share a snapshot read each key once, in one transaction.
+	begun := strings.Count(server.Log(t), "execute begin view: ")
+	shared, end := kv.Share(t.Context())
+	if got := reads(func() {
+		must.Do(t, db.View(shared, prefetched))
+		must.Do(t, db.Update(t.Context(), setting("user", "3")))
+		must.Do(t, db.View(shared, chain))
+	}); got != 1 {
+		t.Errorf("two Views of one snapshot read %d times, want 1", got)
+	}
+	end()
+	if got := strings.Count(server.Log(t), "execute begin view: ") - begun; got != 1 {
+		t.Errorf("two Views of one snapshot begin %d transactions, want 1", got)
 	}
 	must.Do(t, db.Close())
 }

@@ -8,8 +8,7 @@ import (
 	"tollhouse/store/kv"
 )
 
-// source reads stored rows: in the snapshot of a View, under the committer's turn, or
-// for an asking run.
+// source reads stored rows: in the snapshot of a View or under the committer's turn.
 type source interface {
 	// get calls row with each of keys that is stored. It keeps neither keys nor row.
 	get(keys [][]byte, row func(key, sealed []byte)) error
@@ -25,7 +24,6 @@ type reader struct {
 	source  source
 	known   map[string][]byte // what was read: sealed values, nil for absent keys
 	pending *pending          // nil in a View
-	note    func(key []byte)  // called with each key that is looked for, if set
 	err     error             // the first failure, but not a damaged value of a Get
 	ended   bool
 }
@@ -51,9 +49,6 @@ func (r *reader) look(key []byte) ([]byte, error) {
 	}
 	if !canExist(key) {
 		return nil, nil
-	}
-	if r.note != nil {
-		r.note(key)
 	}
 	if sealed, found := r.known[string(key)]; found {
 		return sealed, nil
@@ -95,6 +90,9 @@ func (r *reader) fetch(keys [][]byte) error {
 	return nil
 }
 
+// keptMax keys of one GetMany are kept for a Get that follows.
+const keptMax = 16
+
 // Prefetch is kv.Prefetch.
 func (r *reader) Prefetch(keys [][]byte) {
 	r.mustBeOpen()
@@ -104,7 +102,7 @@ func (r *reader) Prefetch(keys [][]byte) {
 func (r *reader) GetMany(keys [][]byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		r.mustBeOpen()
-		if r.pending == nil && len(keys) > planMax { // a View that goes through a log must not hold all of it
+		if r.pending == nil && len(keys) > keptMax { // a View that goes through a log must not hold all of it
 			defer r.forget(keys)
 		}
 		if r.fetch(keys) != nil {

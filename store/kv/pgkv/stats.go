@@ -19,7 +19,7 @@ type Stats struct {
 	TurnWait        time.Duration // how long the last group waited for its turn and its reads
 	Commits         uint64        // groups
 	Retries         uint64        // attempts of a group after its first
-	LateReads       uint64        // reads that no asking run announced
+	LateReads       uint64        // reads that were not named
 	UnknownOutcomes uint64        // groups whose callers were told so
 	Resolved        uint64        // commits without an answer whose outcome was found
 	Unavailable     uint64        // refusals because of the database

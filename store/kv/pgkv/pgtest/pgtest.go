@@ -413,3 +413,26 @@ func (s *Server) Exec(t testing.TB, dsn, sql string) {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
+
+// Transactions returns how many transactions the server has counted in a database, once no
+// session is open there that might report more.
+func (s *Server) Transactions(t testing.TB, dsn string) (n int) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	name, _, _ := strings.Cut(strings.TrimPrefix(dsn, "postgres:///"), "?")
+	for open := 1; open > 0 && err == nil; time.Sleep(10 * time.Millisecond) {
+		err = conn.QueryRow(ctx, "select count(*) from pg_stat_activity where datname = $1", name).Scan(&open)
+	}
+	if err == nil {
+		err = conn.QueryRow(ctx, "select xact_commit + xact_rollback from pg_stat_database where datname = $1", name).Scan(&n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
