@@ -33,9 +33,9 @@ the store, the disk, the clock and the last backup. If a server is running, also
 its public address, the proxies in front of it and its certificate. Each check prints
 ok, warning or problem, with the next step. --deep also reads every block and every
 record of the store, which may take minutes; the server may keep running. With --store it
-checks the database and the servers on it instead of files and disk. doctor changes
-nothing, except that --deep recounts the events if the counts for the plots do not match
-the log.
+checks the database and the servers on it instead of the disk, and commits a test row that
+it removes again. Otherwise doctor changes nothing, except that --deep recounts the events
+if the counts for the plots do not match the log.
 
 Exit 1 if a check finds a problem. Warnings do not count.`,
 		Args: operands(),
@@ -98,6 +98,11 @@ func (p *program) examine(ctx context.Context, deep bool, show func(admin.Findin
 			}
 		}
 	}
+	if p.store.Given() && (p.adminSocket == "" || p.dataGiven) {
+		if empty, err := p.examineDatabase(ctx, show); empty || err != nil {
+			return err
+		}
+	}
 	var broken error
 	err := p.manage(ctx, "doctor", needsData, func(a *adminClient) error {
 		if a.database != nil {
@@ -129,6 +134,25 @@ func (p *program) examine(ctx context.Context, deep bool, show func(admin.Findin
 		return show(admin.Finding{Check: "store", State: admin.StateProblem, Next: cmp.Or(f.Hint, "see the log of the last start"), Detail: f.Err.Error()})
 	}
 	return nil
+}
+
+// examineDatabase checks the files of a database, and the database itself if it is empty: then there
+// is no store to open.
+func (p *program) examineDatabase(ctx context.Context, show func(admin.Finding) error) (empty bool, err error) {
+	address, err := p.databaseAddress()
+	if err != nil {
+		return false, err
+	}
+	if err := show(server.CheckSharedFiles(append(address.SecretFiles(), p.store.File, p.keyFile)...)); err != nil {
+		return false, err
+	}
+	findings := server.CheckEmptyDatabase(ctx, address)
+	for _, f := range findings {
+		if err := show(f); err != nil {
+			return true, err
+		}
+	}
+	return len(findings) > 0, nil
 }
 
 // examineStore has the store checked by the process that has it open.

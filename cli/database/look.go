@@ -17,7 +17,8 @@ type Found struct {
 	Now       time.Time     // by the database's clock
 }
 
-// Look asks the database over a connection of its own. Errors: [ErrEmpty].
+// Look asks the database over a connection of its own. Errors: [ErrEmpty],
+// with the facts.
 func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
 	defer func() { err = openFault(a, err) }()
 	s, err := pgkv.DialFirst(ctx, a)
@@ -29,7 +30,10 @@ func Look(ctx context.Context, a *pgkv.Address) (f Found, err error) {
 	case err != nil:
 		return f, err
 	case !made:
-		return f, ErrEmpty
+		if f.Facts, err = s.Facts(ctx); err == nil {
+			err = ErrEmpty
+		}
+		return f, err
 	}
 	if f.Facts, err = s.Facts(ctx); err != nil {
 		return f, err

@@ -71,6 +71,28 @@ func CheckFiles(dir string) admin.Finding {
 	return allRight(check, "%s owned by %s, not accessible to other users", term.Count(int64(files), "file", "files"), datadir.UserNamed(owner))
 }
 
+// CheckSharedFiles checks the modes of the files that give access to a database and its tokens. A
+// group may read them, as docs/operations.md has it. A missing file is not its concern.
+func CheckSharedFiles(paths ...string) admin.Finding {
+	const check = "files"
+	var open, fix []string
+	files := 0
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if path == "" || err != nil {
+			continue
+		}
+		files++
+		if mode := info.Mode().Perm(); mode&0o027 != 0 {
+			open, fix = append(open, fmt.Sprintf("%s has mode %04o", path, mode)), append(fix, term.ShellQuote(path))
+		}
+	}
+	if len(open) > 0 {
+		return problemOf(check, "chmod 640 "+strings.Join(fix, " ")+", after checking who may have read or changed them", "accessible to other users: %s", nameFiles(open))
+	}
+	return allRight(check, "%s with passwords or keys, not accessible to other users", term.Count(int64(files), "file", "files"))
+}
+
 // isCheckNote reports whether a file says what a check of a scheduled backup found.
 func isCheckNote(name string) bool {
 	backup, is := strings.CutSuffix(name, datadir.CheckedSuffix)

@@ -85,6 +85,15 @@ func (u checkup) database(ctx context.Context, a *pgkv.Address) {
 	u.report(serversFinding(found.Servers, found.Facts.Copied))
 }
 
+// CheckEmptyDatabase reports on a database that has no tables yet. It returns nothing for another one.
+func CheckEmptyDatabase(ctx context.Context, a *pgkv.Address) []admin.Finding {
+	found, err := database.Look(ctx, a)
+	if !errors.Is(err, database.ErrEmpty) {
+		return nil
+	}
+	return []admin.Finding{databaseFinding(found.Facts), accessFinding(found.Facts), allRight("servers", "no server has run on the database yet")}
+}
+
 func databaseFinding(f pgkv.Facts) admin.Finding {
 	const check = "database"
 	text := fmt.Sprintf("%s %s, %s, standbys: %d", f.Product, f.Version, term.ShowBytes(uint64(f.Size)), len(f.Standbys))

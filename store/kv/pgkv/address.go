@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -189,6 +191,16 @@ func (a *Address) String() string { return Mask(a.url) }
 
 // URL returns the whole URL, for Options.
 func (a *Address) URL() string { return a.url }
+
+// SecretFiles returns the pass file and the key of the client certificate that are used if they exist.
+func (a *Address) SecretFiles() []string {
+	params := paramsOf(a.url)
+	home, _ := os.UserHomeDir()
+	return []string{
+		cmp.Or(params.Get("passfile"), os.Getenv("PGPASSFILE"), filepath.Join(home, ".pgpass")),
+		cmp.Or(params.Get("sslkey"), os.Getenv("PGSSLKEY"), filepath.Join(home, ".postgresql", "postgresql.key")),
+	}
+}
 
 // Exposed returns the first host to which passwords and tokens would go over the network
 // without a verified certificate, or "".

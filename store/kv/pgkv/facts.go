@@ -37,7 +37,11 @@ type Standby struct {
 
 // Facts reads them in a few statements. Errors: *[AwayError].
 func (s *Session) Facts(ctx context.Context) (f Facts, err error) {
-	site, err := s.Site(ctx)
+	made, err := s.IsMade(ctx)
+	site := map[string]string{}
+	if err == nil && made {
+		site, err = s.Site(ctx)
+	}
 	if err != nil {
 		return f, err
 	}
@@ -90,7 +94,10 @@ func tableOf(site map[string]string) string {
 
 // unfit returns why the database cannot serve as it is now, or nil.
 func (s *Session) unfit(ctx context.Context) (refusal, err error) {
-	if refusal, err = checkServer(ctx, s.conn); err != nil {
+	if refusal, err = checkServer(ctx, s.conn); refusal == nil && err == nil {
+		refusal, err = s.address.checkPrivileges(ctx, s.conn, false)
+	}
+	if err != nil {
 		return nil, asAway(ctx, err)
 	}
 	return refusal, nil

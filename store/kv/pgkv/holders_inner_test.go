@@ -140,3 +140,34 @@ func TestHoldersAreSeenWithoutPrivileges(t *testing.T) {
 		}
 	}
 }
+
+// TestLostPrivilegesAreSeen: the tables are those of a running server.
+//
+// Promise (Postgres §9): a server that loses a privilege on its tables is not ready, and says which
+func TestLostPrivilegesAreSeen(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	server := pgtest.New(t)
+	admin := server.Database(t)
+	server.Exec(t, admin, "create role till login")
+	server.Exec(t, admin, "create schema tollhouse authorization till")
+	dsn := strings.Replace(admin, "user=postgres", "user=till", 1)
+	must.Do(t, must.Get(Open(t.Context(), Options{URL: dsn}))(t).Close())
+	p := must.Get(Join(t.Context(), PresenceOptions{
+		Address: must.Get(ParseAddress(dsn))(t), Server: Server{ID: []byte("one"), Started: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		Judge: func(Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(State) {},
+	}))(t)
+	t.Cleanup(p.Leave)
+	for _, c := range []struct{ privilege, table string }{{"update", "kv_0001"}, {"insert", "server"}, {"select", "turn"}} {
+		server.Exec(t, admin, "revoke "+c.privilege+" on tollhouse."+c.table+" from till")
+		_ = p.beat(t.Context(), p.session)
+		if err := p.State().Unfit; err == nil || !strings.Contains(err.Error(), "lacks privileges: "+c.privilege+" on tollhouse."+c.table) {
+			t.Errorf("Unfit = %v without %s on %s", err, c.privilege, c.table)
+		}
+		server.Exec(t, admin, "grant "+c.privilege+" on tollhouse."+c.table+" to till")
+		must.Do(t, p.beat(t.Context(), p.session))
+		if err := p.State().Unfit; err != nil {
+			t.Errorf("Unfit = %v with %s on %s again", err, c.privilege, c.table)
+		}
+	}
+}

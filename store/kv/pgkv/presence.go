@@ -341,6 +341,9 @@ func (p *Presence) beat(ctx context.Context, s *Session) (err error) {
 	if now.Unfit, err = s.unfit(ctx); err != nil {
 		return err
 	}
+	p.mu.Lock()
+	p.state.Unfit = now.Unfit // a look without privileges does not end
+	p.mu.Unlock()
 	self := p.o.Server
 	self.Jobs, self.Held = p.jobs.list(), oldOf(held, found.at)
 	self.Held = self.Held[:min(len(self.Held), heldMax)]
