@@ -118,7 +118,8 @@ var ErrClientChanged = errors.New("the client has changed")
 
 // RememberedClient returns a client that has authenticated before and that may refresh, as it was
 // then, if the presented secret was its own. It reads nothing. It is only for RotateRefresh, which
-// compares it with the stored client.
+// compares it with the stored client. A wrong secret is never decided here: the client is read first
+// then, so failed attempts never take the committers' turn.
 func (s *Store) RememberedClient(id, presented string) (Client, bool) {
 	if s.recent == nil {
 		return Client{}, false
