@@ -104,7 +104,11 @@ func (p *program) healthOf(ctx context.Context, address string) error {
 	case http.StatusOK:
 		return p.Done(map[string]string{"status": "ok", "url": address}, "ready: %s", address)
 	case http.StatusServiceUnavailable:
-		return term.Fail(term.ExitFailed, "see Monitoring in docs/operations.md for what to do", "the server at %s is not ready", address)
+		because := ""
+		if f := term.FailureOf(refusal(answer)); f.Code == term.ExitBusy { // it says why
+			because = ": " + f.Error()
+		}
+		return term.Fail(term.ExitFailed, "see Monitoring in docs/operations.md for what to do", "the server at %s is not ready%s", address, because)
 	}
 	return term.Fail(term.ExitFailed, "check with curl what listens there", "%s/readyz answers with status %d, so it is not tollhouse", address, answer.StatusCode)
 }

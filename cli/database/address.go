@@ -42,7 +42,8 @@ func (s *Settings) Flag() string {
 const urlSizeMax = 8 << 10
 
 // Address returns the address of the database. It refuses a password on the command line
-// and a connection that others on the network could read.
+// and a connection that others on the network could read. The engine reads the address again
+// for each connection, by the same rules.
 func (s *Settings) Address() (*pgkv.Address, error) {
 	text := s.URL
 	switch {
@@ -75,6 +76,8 @@ func (s *Settings) Address() (*pgkv.Address, error) {
 		return nil, term.Fail(term.ExitConfig, "add sslmode=verify-full and sslrootcert=FILE to the URL, or --insecure-store",
 			"passwords and tokens would go to the database on %s over the network, and the URL does not have its certificate verified", host)
 	}
+	same := *s
+	a.Again = same.Address
 	return a, nil
 }
 

@@ -44,7 +44,7 @@ func (e *Engine) Ready() error {
 // open opens the engine, and creates the tables in an empty database.
 func open(ctx context.Context, o Options) (*Engine, error) {
 	db, err := pgkv.Open(ctx, pgkv.Options{
-		URL: o.Address.URL(), Schema: o.Address.Schema(), Connections: o.Connections, Log: o.Store.Log,
+		Address: o.Address, Connections: o.Connections, Log: o.Store.Log,
 		OnFatal: o.Store.OnFatal, OnCommit: o.Store.OnCommit,
 		Mute: o.Mute, SealNote: func(plain []byte) string { return o.Store.Key.Seal(labelNotes, plain) },
 		OpenNote: func(sealed string) ([]byte, bool) { return o.Store.Key.Open(labelNotes, sealed) },

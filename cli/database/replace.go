@@ -22,7 +22,7 @@ type Replaced struct {
 // has built. The store may keep the old generation.
 func Replace(ctx context.Context, o Options, fill func(old, next *pgkv.DB) error) (r Replaced, err error) {
 	err = alone(ctx, o, func(old *pgkv.DB, key string, still func() error) error {
-		next, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Schema: o.Address.Schema(), Connections: commandConnections, Next: true, Log: o.Store.Log})
+		next, err := pgkv.Open(ctx, pgkv.Options{Address: o.Address, Connections: commandConnections, Next: true, Log: o.Store.Log})
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func alone(ctx context.Context, o Options, fn func(db *pgkv.DB, key string, stil
 		}
 		return term.Fail(term.ExitBusy, "stop all servers on it first; tollhouse status lists them", "a server runs on the database %s", o.Address)
 	}
-	db, err := pgkv.Open(ctx, pgkv.Options{URL: o.Address.URL(), Schema: o.Address.Schema(), Connections: commandConnections, Log: o.Store.Log})
+	db, err := pgkv.Open(ctx, pgkv.Options{Address: o.Address, Connections: commandConnections, Log: o.Store.Log})
 	if err != nil {
 		return err
 	}

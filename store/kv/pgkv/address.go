@@ -25,7 +25,12 @@ type Address struct {
 	url     string
 	schema  string // of the tables
 	config  *pgx.ConnConfig
-	primary atomic.Int64 // the host that was it last
+	primary atomic.Int64            // the host that was it last
+	refused atomic.Pointer[refusal] // since the last dial that was accepted, or nil
+
+	// Again, if set, reads the address again, for each dial. Without it the URL stays, and
+	// only its pass file and certificates are read.
+	Again func() (*Address, error)
 }
 
 // AddressError says what is wrong with the URL of a database. It does not repeat the URL.

@@ -53,6 +53,7 @@ func causeOf(err error) cause {
 	var several hostsError
 	var host *hostError
 	var refused *pgconn.PgError
+	var address *AddressError
 	var dns *net.DNSError
 	var op *net.OpError
 	var timeout net.Error
@@ -63,6 +64,8 @@ func causeOf(err error) cause {
 		return host.cause()
 	case errors.As(err, &refused):
 		return sqlCause(refused)
+	case errors.As(err, &address): // a file of it has changed
+		return cause{reason: address.Reason, lasts: true}
 	case errors.Is(err, errReplica):
 		return cause{reason: "it is only a replica", remedy: "name the primary in the URL, or all hosts of the cluster"}
 	case errors.Is(err, errReadOnly):

@@ -222,7 +222,7 @@ func (c *committer) settle() {
 
 // isPassing reports whether another attempt may succeed. The group is not committed.
 func isPassing(err error) bool {
-	if errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknownOutcome) {
+	if errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknownOutcome) || isRefusal(err) {
 		return false
 	}
 	var refused *pgconn.PgError
@@ -372,15 +372,18 @@ func (c *committer) named() [][]byte {
 	return keys
 }
 
-// connect makes a connection if there is none.
+// connect makes a connection if there is none, or the one that there is has to be replaced.
 func (c *committer) connect(limit time.Duration) error {
-	if c.c != nil && !c.c.IsClosed() {
+	if c.c != nil && !c.c.IsClosed() && time.Now().Before(c.c.until) && c.c.place == *c.db.place.Load() {
 		return nil
 	}
+	c.drop()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var err error
-	c.c, err = c.db.dial(ctx, roleCommitter)
+	if c.c, err = c.db.dial(ctx, roleCommitter); hasCode(err, codeTooMany) {
+		c.db.pool.shed() // for the next attempt
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -12,28 +13,49 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// role is what a connection is used for.
-type role int
+// role is what a connection is used for, as its application_name says.
+type role string
 
 const (
-	roleReader    role = iota
-	roleCommitter      // its statements have no time limit: a COMMIT may wait for a standby
-	roleLasting        // may be idle in a transaction, and its statements may be long
+	roleReader    role = "reads"
+	rolePresence  role = "presence"
+	roleManager   role = "manages" // what concerns the database as a whole
+	roleCommitter role = "commits" // its statements have no time limit: a COMMIT may wait for a standby
+
+	// These may be idle in a transaction, and their statements may be long.
+	roleOpener   role = "opens"
+	roleListener role = "listens"
+	roleBackup   role = "backup"
+	roleLoader   role = "loads"
+	roleLocker   role = "locks"
 )
+
+// nameMax is the length of an application_name that PostgreSQL keeps.
+const nameMax = 63
+
+// name returns the application_name: the operator's, if there is one, with the role if it fits.
+func (r role) name(operators string) string {
+	if full := cmp.Or(operators, "tollhouse") + " " + string(r); len(full) <= nameMax {
+		return full
+	}
+	return operators
+}
 
 // settings are those of every connection. A plan for a small table must not read all of a
 // large one; where there is no index, enable_seqscan makes plans look so dear that
 // PostgreSQL would compile them. A process that was stopped or cut off in its turn holds the
-// others up for the committer's idle limit. PostgreSQL looks into its own schema before that
-// of the tables, so that no function of another role shadows its own. A role
-// or database may have other formats.
+// others up for the committer's idle limit. No other limit of the database's own may end a
+// session, which may be idle for long; one of the two is unknown before PostgreSQL 17.
+// PostgreSQL looks into its own schema before that of the tables, so that no function of
+// another role shadows its own. A role or database may have
+// other formats.
 func (a *Address) settings(r role) string {
-	statement, idle := "5s", "10s"
+	statement, idle := "0", "0"
 	switch r {
+	case roleReader, rolePresence, roleManager:
+		statement, idle = "5s", "10s"
 	case roleCommitter:
-		statement, idle = "0", "2s"
-	case roleLasting:
-		statement, idle = "0", "0"
+		idle = "2s"
 	}
 	return fmt.Sprintf(`
 		set search_path = %s, pg_temp;
@@ -49,6 +71,7 @@ func (a *Address) settings(r role) string {
 		set statement_timeout = '%s';
 		set lock_timeout = '3s';
 		set idle_in_transaction_session_timeout = '%s';
+		select set_config(name, '0', false) from unnest('{idle_session_timeout,transaction_timeout}'::text[]) name where current_setting(name, true) is not null;
 		set tcp_keepalives_idle = 5;
 		set tcp_keepalives_interval = 2;
 		set tcp_keepalives_count = 3`, a.quotedSchema(), statement, idle)
@@ -58,6 +81,8 @@ func (a *Address) settings(r role) string {
 type conn struct {
 	*pgx.Conn
 	epoch    uint64           // of the pool, when it was made
+	until    time.Time        // when it has to be replaced
+	place    string           // the hosts and the database of its address
 	used     bool             // before its present use
 	ending   *pgconn.Pipeline // a rollback whose answer was not read yet, or nil
 	noticed  bool             // the server sent a warning
@@ -186,15 +211,23 @@ func (c *conn) discard() {
 
 // dial connects to the primary.
 func (db *DB) dial(ctx context.Context, r role) (*conn, error) {
-	return db.address.dial(ctx, r, func(*pgx.ConnConfig) {})
+	c, err := db.address.dial(ctx, r, func(*pgx.ConnConfig) {})
+	if err != nil {
+		return nil, err
+	}
+	c.until = time.Now().Add(db.opts.life - rand.N(db.opts.life/10))
+	if was := db.place.Swap(&c.place); was != nil && *was != c.place {
+		db.pool.reset() // what is read here and written there would not fit together
+	}
+	return c, nil
 }
 
-// dial connects to the first host that is a primary, and begins with the last one that was.
+// ask connects to the first host that is a primary, and begins with the last one that was.
 // Each is asked separately: pgx would believe the first one that refuses the user or does not
 // know the database. Each has its share of the time, since one that is down does not answer.
-func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)) (*conn, error) {
+func (a *Address) ask(ctx context.Context, now *Address, r role, change func(*pgx.ConnConfig)) (*conn, error) {
 	var failed hostsError
-	hosts, first := a.each(), int(a.primary.Load())
+	hosts, first := now.each(), int(a.primary.Load())
 	end, ends := ctx.Deadline()
 	tries := len(hosts)
 	if ends && tries > 1 {
@@ -211,6 +244,7 @@ func (a *Address) dial(ctx context.Context, r role, change func(*pgx.ConnConfig)
 		cancel()
 		if err == nil {
 			a.primary.Store(int64(at))
+			c.place = fmt.Sprint(now.Hosts(), now.config.Database)
 			return c, nil
 		}
 		if i < len(hosts) {
@@ -242,9 +276,7 @@ func (a *Address) connect(ctx context.Context, config *pgx.ConnConfig, r role) (
 		}
 		return dialer.DialContext(ctx, network, address)
 	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "tollhouse"
-	}
+	config.RuntimeParams["application_name"] = r.name(config.RuntimeParams["application_name"])
 	var err error
 	if c.Conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func movedFrom(was, found site) error {
 }
 
 // unavailable returns err as callers may see it, without names and addresses, and
-// resets the pool if the server is no longer a primary.
+// resets the pool if the server is no longer a primary or does not answer in time.
 func (db *DB) unavailable(err error) error {
 	if errors.Is(err, kv.ErrUnavailable) || errors.Is(err, context.Canceled) {
 		return err
@@ -61,7 +61,7 @@ func (db *DB) unavailable(err error) error {
 	if errors.As(err, &refused) && refused.Code == "53100" {
 		return &FullError{}
 	}
-	if errors.As(err, &refused) && (refused.Code == "25006" || refused.Code == "57P01") {
+	if errors.As(err, &refused) && (refused.Code == "25006" || refused.Code == "57P01") || pgconn.Timeout(err) {
 		db.pool.reset()
 	}
 	return newAwayError(err)

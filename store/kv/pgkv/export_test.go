@@ -83,3 +83,12 @@ func Settle(db *DB) {
 		_ = c.settle(time.Minute)
 	}
 }
+
+// Lasting returns o with connections that live so long.
+func (o Options) Lasting(life time.Duration) Options {
+	o.life = life
+	return o
+}
+
+// Trim closes the connections that nobody needed, as of now.
+func Trim(db *DB, now time.Time) { db.pool.trim(now) }

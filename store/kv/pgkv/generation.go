@@ -5,10 +5,6 @@ import "context"
 // TakeOver keeps servers off the database until the session ends. It reports false if one
 // runs.
 func (s *Session) TakeOver(ctx context.Context) (bool, error) {
-	// This may take hours, during which the session is silent.
-	if err := s.exec(ctx, "select set_config(name, '0', false) from pg_settings where name = 'idle_session_timeout'"); err != nil {
-		return false, err
-	}
 	return s.tryLock(ctx, lockServer)
 }
 

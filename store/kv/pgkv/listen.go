@@ -141,11 +141,11 @@ const (
 	warnEvery  = time.Minute
 )
 
-// once hears until the connection breaks.
+// once hears until the connection breaks or has to be replaced.
 func (h *hearing) once(ctx context.Context, fn func(note []byte)) {
 	dialing, cancel := context.WithTimeout(ctx, h.db.opts.wait(connectionWait))
 	defer cancel()
-	c, err := h.db.dial(dialing, roleLasting)
+	c, err := h.db.dial(dialing, roleListener)
 	if err != nil {
 		return
 	}
@@ -154,6 +154,8 @@ func (h *hearing) once(ctx context.Context, fn func(note []byte)) {
 		return
 	}
 	fn(nil)
+	ctx, end := context.WithDeadline(ctx, c.until)
+	defer end()
 	for {
 		n, err := c.WaitForNotification(ctx)
 		if err != nil {

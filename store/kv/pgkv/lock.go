@@ -21,7 +21,7 @@ func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), ok bool,
 	defer db.inFlight.Done()
 	dialing, cancel := context.WithTimeout(ctx, db.opts.wait(connectionWait))
 	defer cancel()
-	c, err := db.dial(dialing, roleLasting)
+	c, err := db.dial(dialing, roleLocker)
 	if err == nil {
 		err = c.QueryRow(dialing, "select pg_try_advisory_lock"+db.address.namedLock(name)).Scan(&ok)
 	}

@@ -49,6 +49,8 @@ const (
 
 // Options says which database to open, and how.
 type Options struct {
+	// Address says where the database is. Without it URL and Schema do.
+	Address *Address
 	// URL is a database URL as [ParseAddress] takes it.
 	URL string
 	// Schema has the tables; "" is [SchemaDefault]. See [Address.UseSchema].
@@ -76,7 +78,8 @@ type Options struct {
 	// the time it took. It runs in the committer, so it must be quick.
 	OnCommit func(updates int, took time.Duration)
 
-	patience int // multiplies all waits
+	patience int           // multiplies all waits
+	life     time.Duration // of a connection
 }
 
 // Patient returns o with n times the time limits, for tests on slow machines that are
@@ -107,6 +110,9 @@ func (o Options) withDefaults() Options {
 		o.OnCommit = func(int, time.Duration) {}
 	}
 	o.patience = max(o.patience, 1)
+	if o.life == 0 {
+		o.life = lifeMax
+	}
 	return o
 }
 
@@ -116,6 +122,7 @@ func (o Options) wait(d time.Duration) time.Duration { return d * time.Duration(
 type DB struct {
 	opts    Options
 	address *Address
+	place   atomic.Pointer[string] // of the last connection that was made
 	site    site
 	server  []byte // identifies this handle in the table of marks
 
@@ -141,12 +148,15 @@ type DB struct {
 // them. Errors: [*AddressError]; [*RefusedError] if this database must not be used;
 // [kv.ErrUnavailable] if it cannot be reached.
 func Open(ctx context.Context, opts Options) (*DB, error) {
-	address, err := ParseAddress(opts.URL)
-	if err != nil {
-		return nil, err
-	}
-	if err := address.UseSchema(opts.Schema); err != nil {
-		return nil, err
+	address := opts.Address
+	if address == nil {
+		var err error
+		if address, err = ParseAddress(opts.URL); err != nil {
+			return nil, err
+		}
+		if err := address.UseSchema(opts.Schema); err != nil {
+			return nil, err
+		}
 	}
 	db := &DB{opts: opts.withDefaults(), address: address, notes: newNotes(), writing: newWriting()}
 	db.life, db.end = context.WithCancel(context.Background())
@@ -160,6 +170,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	go db.committer.loop()
 	db.begin(db.watch)
 	db.begin(db.watchWrites)
+	db.begin(db.tend)
 	db.begin(db.sendNotes)
 	return db, nil
 }
@@ -332,14 +343,30 @@ func (db *DB) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			_ = db.Ready(ctx) // stops the store if it must
+			_ = db.answers(ctx) // stops the store if it must
 		}
 	}
 }
 
-// Ready reports whether the database answers, is still the one that was opened, and accepts writes.
-// Errors: [kv.ErrUnavailable].
+// tend closes connections that are not needed, and heeds refusals.
+func (db *DB) tend(ctx context.Context) {
+	for said := false; ctx.Err() == nil; sleep(ctx, refusedPause) {
+		db.pool.trim(time.Now())
+		said = db.heed(ctx, said)
+	}
+}
+
+// Ready reports whether the database answers, is still the one that was opened, and accepts
+// writes and new connections. Errors: [kv.ErrUnavailable].
 func (db *DB) Ready(ctx context.Context) error {
+	err := db.answers(ctx)
+	if refused := db.address.refusedFor(); refused != nil && (err == nil || errors.Is(err, kv.ErrAway)) {
+		return refused
+	}
+	return err
+}
+
+func (db *DB) answers(ctx context.Context) error {
 	if err := db.stopped(); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func Join(ctx context.Context, o PresenceOptions) (*Presence, error) {
 // join connects and takes its place. The first server holds the lock until it
 // has written the shared settings.
 func (p *Presence) join(ctx context.Context, first bool) (err error) {
-	s, err := Dial(ctx, p.o.Address)
+	s, err := dialAs(ctx, p.o.Address, rolePresence)
 	if err != nil {
 		return err
 	}

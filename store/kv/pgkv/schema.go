@@ -67,7 +67,7 @@ func (s *site) call() call {
 
 // prepare checks the server, creates and checks the tables, and reads what they are.
 func (db *DB) prepare(ctx context.Context) error {
-	c, err := db.dial(ctx, roleLasting)
+	c, err := db.dial(ctx, roleOpener)
 	if err != nil {
 		return db.unavailable(err)
 	}
@@ -238,7 +238,7 @@ var errAdopted = fmt.Errorf("%w: another command has replaced the data meanwhile
 // Adopt makes the generation that was opened as Options.Next the current one. Processes
 // that have the old one open stop. The old one is kept until the next after this.
 func (db *DB) Adopt(ctx context.Context) error {
-	c, err := db.dial(ctx, roleLasting)
+	c, err := db.dial(ctx, roleOpener)
 	if err != nil {
 		return db.unavailable(err)
 	}

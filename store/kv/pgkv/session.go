@@ -36,8 +36,10 @@ func (e *AwayError) Error() string { return "the database does not answer: " + e
 func (e *AwayError) Unwrap() error { return kv.ErrAway }
 
 // Dial connects to the primary. Errors: *[AwayError].
-func Dial(ctx context.Context, a *Address) (*Session, error) {
-	c, err := a.dial(ctx, roleReader, func(config *pgx.ConnConfig) {
+func Dial(ctx context.Context, a *Address) (*Session, error) { return dialAs(ctx, a, roleManager) }
+
+func dialAs(ctx context.Context, a *Address, r role) (*Session, error) {
+	c, err := a.dial(ctx, r, func(config *pgx.ConnConfig) {
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec // it also works through a pooler
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func (db *DB) hold(ctx context.Context) (*held, error) {
 		return nil, err
 	}
 	h := &held{db: db, ends: time.Now().Add(snapshotMax)}
-	c, err := db.dial(ctx, roleLasting)
+	c, err := db.dial(ctx, roleBackup)
 	if err == nil {
 		// Its snapshot is that of the first statement that reads.
 		first := call{statement: db.in(readRecords), params: [][]byte{{}, int8Param(1)}, row: func([][]byte) {}}
@@ -140,7 +140,7 @@ func (db *DB) Load(ctx context.Context, records iter.Seq2[kv.Record, error]) err
 		return err
 	}
 	defer db.inFlight.Done()
-	c, err := db.dial(ctx, roleLasting)
+	c, err := db.dial(ctx, roleLoader)
 	if err != nil {
 		return db.unavailable(err)
 	}
