@@ -1,12 +1,18 @@
 package database
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tollhouse/cli/term"
+	"tollhouse/store/kv"
+	"tollhouse/store/kv/pgkv"
+	"tollhouse/store/kv/pgkv/pgtest"
+	"tollhouse/store/storetest/must"
 )
 
 func TestAddressOfADatabase(t *testing.T) {
@@ -92,5 +98,45 @@ func TestURLComesFromAFile(t *testing.T) {
 	s.URL = "postgres://127.0.0.1/db"
 	if _, err := s.Address(); err == nil || term.FailureOf(err).Code != term.ExitUsage {
 		t.Errorf("Address() = %v with a URL and a file, want exit code %d", err, term.ExitUsage)
+	}
+}
+
+// Promise (Postgres §5): the file of --store-file is read for each connection, by the rules of a
+// start: what it says now holds, also when it cannot be used or would send a password over
+// the network unprotected.
+func TestStoreFileIsReadForEachConnection(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "store")
+	says := func(url string) { must.Do(t, os.WriteFile(file, []byte(url+"\n"), 0o600)) }
+	dial := func(a *pgkv.Address) error {
+		s, err := pgkv.Dial(t.Context(), a)
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	for name, c := range map[string]struct{ url, want string }{
+		"not_a_url":    {"mysql://db", "does not begin with postgres://"},
+		"no_file":      {"", "does not exist"},
+		"unprotected":  {"postgres://toll@db.example/db", "over the network"},
+		"no_authority": {"postgres://toll@127.0.0.1/db?sslmode=verify-full&sslrootcert=" + file + ".none", "no such file"},
+	} {
+		dsn := pgtest.Start(t)
+		says(dsn)
+		s := Settings{File: file}
+		a := must.Get(s.Address())(t)
+		must.Do(t, dial(a))
+		if says(c.url); c.url == "" {
+			must.Do(t, os.Remove(file))
+		}
+		if err := dial(a); !errors.Is(err, kv.ErrAway) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: Dial() = %v, want ErrAway with %q", name, err, c.want)
+		}
+		says(dsn)
+		for begun := time.Now(); dial(a) != nil; time.Sleep(50 * time.Millisecond) {
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("%s: the right file is not read within a minute: %v", name, dial(a))
+			}
+		}
 	}
 }
