@@ -101,7 +101,7 @@ func TestURLComesFromAFile(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §5): the file of --store-file is read for each connection, by the rules of a
+// Promise (Postgres §3, §9): the file of --store-file is read for each connection, by the rules of a
 // start: what it says now holds, also when it cannot be used or would send a password over
 // the network unprotected.
 func TestStoreFileIsReadForEachConnection(t *testing.T) {

@@ -75,7 +75,7 @@ func read(t *testing.T, db *pgkv.DB) error {
 
 func write(file, text string) error { return os.WriteFile(file, []byte(text), 0o600) }
 
-// Promise (Postgres §5): a password in the pass file is read for each connection. While it is
+// Promise (Postgres §3, §9): a password in the pass file is read for each connection. While it is
 // wrong the server is not ready, also where older connections still answer; the reason is
 // logged once, and the right one is found without a restart.
 func TestARotatedPassword(t *testing.T) {
@@ -124,7 +124,7 @@ func TestARotatedPassword(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §5): after a wrong password the files are read once more, because they may
+// Promise (Postgres §3, §9): after a wrong password the files are read once more, because they may
 // have been replaced in the meantime; and many callers do not make many attempts.
 func TestAWrongPasswordIsReadOnceMore(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestAWrongPasswordIsReadOnceMore(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §5): certificates are read for each connection. An authority that was
+// Promise (Postgres §3, §9): certificates are read for each connection. An authority that was
 // taken out of the file is believed no more, a new one is, and so is a new certificate of
 // the client.
 func TestRotatedCertificates(t *testing.T) {
@@ -216,7 +216,7 @@ func TestRotatedCertificates(t *testing.T) {
 	awaited("the file is back")
 }
 
-// Promise (Postgres §5): the files may name other hosts. Then the connections to the old ones
+// Promise (Postgres §3, §9): the files may name other hosts. Then the connections to the old ones
 // are not used any more, and a database with another store stops the server.
 func TestAnotherPlace(t *testing.T) {
 	t.Parallel()

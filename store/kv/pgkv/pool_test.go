@@ -43,7 +43,7 @@ func together(t *testing.T, db *pgkv.DB, n int) {
 	done.Wait()
 }
 
-// Promise (Postgres §10): connections that were not needed for five minutes are closed, and
+// Promise (Postgres §2): connections that were not needed for five minutes are closed, and
 // two are kept.
 func TestConnectionsThatAreNotNeeded(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func backends(t *testing.T, look *pgx.Conn) map[string][]int {
 	return found
 }
 
-// Promise (Postgres §10): a connection is replaced when it is an hour old: those of readers,
+// Promise (Postgres §2): a connection is replaced when it is an hour old: those of readers,
 // of the committer and of the one that listens.
 func TestConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §10): sessions are named by what they do, after the operator's own name.
+// Promise (Postgres §2): sessions are named by what they do, after the operator's own name.
 func TestSessionsAreNamed(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 50) + "tollhouse"
@@ -153,7 +153,7 @@ func TestSessionsAreNamed(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §10): limits that the database has for its sessions do not end ours, which
+// Promise (Postgres §2): limits that the database has for its sessions do not end ours, which
 // may be idle or in a transaction for long.
 func TestLimitsOfTheDatabase(t *testing.T) {
 	t.Parallel()
@@ -193,7 +193,7 @@ func TestLimitsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §10): when the database has too many connections, a read waits for one of
+// Promise (Postgres §2): when the database has too many connections, a read waits for one of
 // ours, and a write takes the room of one that is idle.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
@@ -223,7 +223,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §10): after a read that was not answered in time, the other connections
+// Promise (Postgres §2): after a read that was not answered in time, the other connections
 // are not used either.
 func TestAReadThatTimedOut(t *testing.T) {
 	t.Parallel()
