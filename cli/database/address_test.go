@@ -101,9 +101,7 @@ func TestURLComesFromAFile(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §3, §9): the file of --store-file is read for each connection, by the rules of a
-// start: what it says now holds, also when it cannot be used or would send a password over
-// the network unprotected.
+// Promise (Postgres §3, §9): --store-file is read for each connection, by the rules of a start.
 func TestStoreFileIsReadForEachConnection(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "store")

@@ -75,9 +75,9 @@ func read(t *testing.T, db *pgkv.DB) error {
 
 func write(file, text string) error { return os.WriteFile(file, []byte(text), 0o600) }
 
-// Promise (Postgres §3, §9): a password in the pass file is read for each connection. While it is
-// wrong the server is not ready, also where older connections still answer; the reason is
-// logged once, and the right one is found without a restart.
+// Promise (Postgres §3, §9): the pass file is read for each connection; while its password is wrong the server is not ready.
+//
+// That is so also where older connections still answer; the reason is logged once.
 func TestARotatedPassword(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -124,8 +124,7 @@ func TestARotatedPassword(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §3, §9): after a wrong password the files are read once more, because they may
-// have been replaced in the meantime; and many callers do not make many attempts.
+// Promise (Postgres §3, §9): a wrong password is read once more, and many callers make few attempts.
 func TestAWrongPasswordIsReadOnceMore(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -163,9 +162,7 @@ func TestAWrongPasswordIsReadOnceMore(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §3, §9): certificates are read for each connection. An authority that was
-// taken out of the file is believed no more, a new one is, and so is a new certificate of
-// the client.
+// Promise (Postgres §3, §9): certificates are read for each connection; an authority that was taken out is not trusted.
 func TestRotatedCertificates(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -216,7 +213,7 @@ func TestRotatedCertificates(t *testing.T) {
 	awaited("the file is back")
 }
 
-// Promise (Postgres §3, §9): the files may name other hosts. Then the connections to the old ones
+// TestAnotherPlace: the files may name other hosts. Then the connections to the old ones
 // are not used any more, and a database with another store stops the server.
 func TestAnotherPlace(t *testing.T) {
 	t.Parallel()

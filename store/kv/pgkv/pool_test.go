@@ -43,8 +43,7 @@ func together(t *testing.T, db *pgkv.DB, n int) {
 	done.Wait()
 }
 
-// Promise (Postgres §2): connections that were not needed for five minutes are closed, and
-// two are kept.
+// Promise (Postgres §2): connections that are not needed are closed after five minutes; two stay.
 func TestConnectionsThatAreNotNeeded(t *testing.T) {
 	t.Parallel()
 	const limit = 5 * time.Minute
@@ -88,8 +87,7 @@ func backends(t *testing.T, look *pgx.Conn) map[string][]int {
 	return found
 }
 
-// Promise (Postgres §2): a connection is replaced when it is an hour old: those of readers,
-// of the committer and of the one that listens.
+// Promise (Postgres §2): a connection is replaced after an hour.
 func TestConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -116,7 +114,7 @@ func TestConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §2): sessions are named by what they do, after the operator's own name.
+// Promise (Postgres §2): sessions are named by what they do.
 func TestSessionsAreNamed(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 50) + "tollhouse"
@@ -153,8 +151,7 @@ func TestSessionsAreNamed(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §2): limits that the database has for its sessions do not end ours, which
-// may be idle or in a transaction for long.
+// Promise (Postgres §2): time limits of the database do not end our sessions.
 func TestLimitsOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -193,8 +190,7 @@ func TestLimitsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §2): when the database has too many connections, a read waits for one of
-// ours, and a write takes the room of one that is idle.
+// Promise (Postgres §2): where no more connections are allowed, reads and writes share ours.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
@@ -223,8 +219,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// Promise (Postgres §2): after a read that was not answered in time, the other connections
-// are not used either.
+// Promise (Postgres §2): a read that timed out drops the other connections.
 func TestAReadThatTimedOut(t *testing.T) {
 	t.Parallel()
 	must.SkipInShort(t)
