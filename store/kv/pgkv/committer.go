@@ -321,7 +321,8 @@ func (c *committer) takeTurn() error {
 		calls = append(calls, c.db.getCall(keys, func(key, sealed []byte) { c.known[string(key)] = sealed }))
 	}
 	begun := time.Now()
-	freeing := time.AfterFunc(c.db.opts.wait(turnFreeAfter), func() { c.db.freeTurn(c.c.PgConn().PID()) })
+	waiting := c.c.PgConn().PID()
+	freeing := time.AfterFunc(c.db.opts.wait(turnFreeAfter), func() { c.db.freeTurn(waiting) })
 	defer freeing.Stop()
 	if err := c.c.exchange(left(), calls...); err != nil {
 		return err
