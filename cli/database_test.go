@@ -328,6 +328,41 @@ func TestServerWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
+// TestServerWithARotatedPassword: while the password in the store file is wrong, /readyz and
+// health give the reason; the right one is found without a restart.
+func TestServerWithARotatedPassword(t *testing.T) {
+	t.Parallel()
+	must.SkipInShort(t)
+	h := newDatabaseHouse(t)
+	h.postgres.Exec(t, h.store, "create role app superuser login password 'first'")
+	h.postgres.Access(t, "local all app scram-sha-256")
+	file := filepath.Join(t.TempDir(), "store")
+	passwordIs := func(password string) {
+		must.Do(t, os.WriteFile(file, []byte(strings.Replace(h.store, "user=postgres", "user=app&password="+password, 1)), 0o600))
+	}
+	passwordIs("first")
+	s := start(t, "serve", "--store-file", file, "--key-file", h.key, "--listen", "127.0.0.1:0")
+	h.postgres.Exec(t, h.store, "alter role app password 'second'")
+	h.postgres.Exec(t, h.store, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'")
+	eventually(t, func() (bool, string) {
+		status, header, body := get(t, s.text("url")+"/readyz", "")
+		ok := status == http.StatusServiceUnavailable && header.Get("Retry-After") == "2" && strings.Contains(body, "28P01")
+		return ok, fmt.Sprintf("readyz = %d %v %s, want 503 with the reason", status, header, body)
+	})
+	if _, stderr, code := run(t, "health", "--url", s.text("url")); code != term.ExitFailed || !strings.Contains(stderr, "28P01") {
+		t.Errorf("health = exit %d %q, want %d with the reason", code, stderr, term.ExitFailed)
+	}
+	passwordIs("second")
+	eventually(t, func() (bool, string) {
+		status, _, body := get(t, s.text("url")+"/readyz", "")
+		return status == http.StatusOK, "readyz = " + body
+	})
+	s.end()
+	if n := strings.Count(s.stderr.String(), "database refuses new connections"); n != 1 {
+		t.Errorf("the refusal was logged %d times, want once: %s", n, s.stderr)
+	}
+}
+
 // A server and its database may be started together.
 func TestServerWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()

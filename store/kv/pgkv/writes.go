@@ -70,11 +70,11 @@ func (db *DB) watchWrites(ctx context.Context) {
 			return
 		case <-db.writing.refused:
 		}
-		for tries := 0; ; tries++ {
+		for warned := false; ; {
 			err := db.tryWrite(ctx)
 			if err == nil {
 				db.writing.fault.Store(nil)
-				if tries > 0 {
+				if warned {
 					db.opts.Log.Info("database accepts writes again")
 				}
 				break
@@ -83,7 +83,8 @@ func (db *DB) watchWrites(ctx context.Context) {
 				return
 			}
 			db.writing.fault.Store(&err)
-			if tries == 0 {
+			if !warned && db.address.refusedFor() == nil { // that is logged by itself
+				warned = true
 				db.opts.Log.Warn("database refuses writes: not ready until a test write succeeds", "err", err)
 			}
 			if pause(ctx, tryEvery) != nil {
