@@ -50,7 +50,7 @@ func refused(environ []string, line ...string) (printed string, code int) {
 // every command, except where it clears a setting; an empty variable counts as unset
 func TestAnEmptyValueOfAnyFlagIsRefused(t *testing.T) {
 	t.Parallel()
-	clears := []string{"client update --account", "client update --scope", "webhook update --description", "webhook update --type"}
+	clears := []string{"client update --account", "client update --scope", "config set --public-url", "webhook update --description", "webhook update --type"}
 	var cleared []string
 	seen := 0
 	eachFlag(func(c *cobra.Command, f *pflag.Flag, line []string) {

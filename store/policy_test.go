@@ -22,7 +22,7 @@ func TestSetPolicy(t *testing.T) {
 	ctx := context.Background()
 	g := parallelGrant(t)
 	before := g.Lifetimes()
-	policy := store.Policy{Lifetimes: before, SecondFactor: store.FactorAll, CardGuard: eventlog.CardGuardOff, OpenKinds: true}
+	policy := store.Policy{Lifetimes: before, SecondFactor: store.FactorOffered, CardGuard: eventlog.CardGuardOff, OpenKinds: true}
 	policy.Lifetimes.AccessToken = 10 * time.Minute
 	var issuing sync.WaitGroup
 	for range 4 {
@@ -40,6 +40,8 @@ func TestSetPolicy(t *testing.T) {
 	if issued := must.Get(g.IssueForPassword(ctx, store.By{}, g.client, g.user, store.ScopeEventsRead))(t); issued.ExpiresIn != 10*time.Minute {
 		t.Errorf("a token lives for %s, want 10m", issued.ExpiresIn)
 	}
+	policy.SecondFactor = store.FactorAll
+	must.Do(t, g.SetPolicy(policy))
 	if !g.NeedsFactor(g.user) || !g.Events.Rules().OpenKinds {
 		t.Error("the second factor and the rules are those of before")
 	}

@@ -54,7 +54,7 @@ var tokenMutants = []mutant{
 	},
 	{
 		name: "refresh_absolute_end", breaks: "RFC 9700 §4: an authorization ends after a year",
-		under: "store", old: "earlier(now.Add(s.lives.RefreshToken), f.expiresAt)", new: "now.Add(s.lives.RefreshToken)",
+		under: "store", old: "earlier(now.Add(s.Lifetimes().RefreshToken), f.expiresAt)", new: "now.Add(s.Lifetimes().RefreshToken)",
 		tests: []string{"TestRotateRefresh"},
 	},
 	{

@@ -2,10 +2,10 @@ package pgkv_test
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,10 +33,10 @@ func TestAFullDatabaseIsNotReady(t *testing.T) {
 	db := must.Get(pgkv.Open(t.Context(), pgkv.Options{URL: dsn, Log: slog.New(slog.NewTextHandler(&logged, nil))}.Patient(20)))(t)
 	defer db.Close()
 	must.Do(t, db.Ready(t.Context()))
-	wrote := 0
+	wrote, random := 0, rand.NewChaCha8([32]byte{})
 	write := func() error {
 		value := make([]byte, 60<<10)
-		_, _ = rand.Read(value)
+		_, _ = random.Read(value)
 		wrote++
 		return db.Update(t.Context(), func(tx kv.Txn) error {
 			return tx.Set([]byte(fmt.Sprint("key ", wrote)), value, time.Time{})

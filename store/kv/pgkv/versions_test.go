@@ -26,19 +26,6 @@ func oldSnapshot(t *testing.T, dsn string) (end func()) {
 	return func() { run(t, holder, "rollback") }
 }
 
-func count(key string) func(kv.Txn) error {
-	return func(tx kv.Txn) error {
-		value, err := tx.Get([]byte(key))
-		if errors.Is(err, kv.ErrNotFound) {
-			value, err = make([]byte, 8), nil
-		}
-		if err != nil {
-			return err
-		}
-		return tx.Set([]byte(key), binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(value)+1), time.Time{})
-	}
-}
-
 // Promise (Postgres §2): beside an open snapshot such as pg_dump's a changed key gets a new row
 // that reads find first, so that they pass none of those that the snapshot keeps
 func TestChangesBesideASnapshotAddVersions(t *testing.T) {

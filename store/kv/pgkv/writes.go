@@ -2,11 +2,11 @@ package pgkv
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -109,7 +109,7 @@ func (s *Session) TryWrite(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
 	filler := make([]byte, trySize/2)
-	_, _ = rand.Read(filler) // PostgreSQL must not compress it into a page
+	_, _ = rand.NewChaCha8([32]byte{}).Read(filler) // PostgreSQL must not compress it into a page
 	text, err := json.Marshal(hex.EncodeToString(filler))
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -31,13 +30,13 @@ type Authority struct {
 // NewAuthority makes an authority that nobody trusts yet.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	a := &Authority{key: must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)}
+	a := &Authority{key: must.Get(ecdsa.GenerateKey(elliptic.P256(), nil))(t)}
 	a.cert = &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "an authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der := must.Get(x509.CreateCertificate(rand.Reader, a.cert, a.cert, a.key.Public(), a.key))(t)
+	der := must.Get(x509.CreateCertificate(nil, a.cert, a.cert, a.key.Public(), a.key))(t)
 	a.PEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return a
 }
@@ -45,7 +44,7 @@ func NewAuthority(t testing.TB) *Authority {
 // Issue returns a certificate and its key, in PEM, for a host or a role.
 func (a *Authority) Issue(t testing.TB, name string) (cert, key []byte) {
 	t.Helper()
-	own := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	own := must.Get(ecdsa.GenerateKey(elliptic.P256(), nil))(t)
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
@@ -56,7 +55,7 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key []byte) {
 	} else {
 		c.DNSNames = []string{name}
 	}
-	der := must.Get(x509.CreateCertificate(rand.Reader, c, a.cert, own.Public(), a.key))(t)
+	der := must.Get(x509.CreateCertificate(nil, c, a.cert, own.Public(), a.key))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must.Get(x509.MarshalPKCS8PrivateKey(own))(t)})
 }
