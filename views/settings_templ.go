@@ -7,6 +7,8 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
+import "slices"
+
 // SettingsProps describes the page of the server's settings.
 type SettingsProps struct {
 	Frame
@@ -16,7 +18,7 @@ type SettingsProps struct {
 // A Setting is a setting of the server.
 type Setting struct {
 	Name, Value string
-	From        string // flag, variable or default
+	From        string // flag, variable, default or database
 	Variable    string
 }
 
@@ -34,6 +36,17 @@ func (p SettingsProps) table(heading string, isSet bool) deskTable {
 		}
 	}
 	return t
+}
+
+// fromDatabase is the From of a setting that all servers on a database share.
+const fromDatabase = "database"
+
+func (p SettingsProps) lead() string {
+	lead := "Set by flags and variables; a change needs a restart"
+	if slices.ContainsFunc(p.Settings, func(s Setting) bool { return s.From == fromDatabase }) {
+		lead += ". Those from the database change with tollhouse config set"
+	}
+	return lead
 }
 
 // setTo is a value or the name of a file, which is never cut.
@@ -65,7 +78,7 @@ func setTo(value string) templ.Component {
 		var templ_7745c5c3_Var2 string
 		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(visible(value))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings.templ`, Line: 34, Col: 23}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings.templ`, Line: 47, Col: 23}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {
@@ -129,7 +142,7 @@ func Settings(p SettingsProps) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = desk(p.Frame, heading{name: "settings", title: "Settings", lead: "Set by flags and variables; a change needs a restart"}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = desk(p.Frame, heading{name: "settings", title: "Settings", lead: p.lead()}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
