@@ -55,10 +55,15 @@ func TestImportHoldsNoLine(t *testing.T) {
 	}{"import": {store.ImportOptions{}, 0}, "dry_run": {store.ImportOptions{DryRun: true}, 100}} {
 		t.Run(name, func(t *testing.T) {
 			f := storetest.New(t)
-			less, more := holds(t, f, c.options, few), holds(t, f, c.options, many)
-			t.Logf("of %d lines an importer holds %d bytes, of %d %d", few, less, many, more)
-			if more > less+slack+c.aLine*many {
-				t.Errorf("of %d lines an importer holds %d bytes, of %d %d, want no more than %d a line", few, less, many, more, c.aLine)
+			for try := 1; ; try++ { // a connection of the database that ends meanwhile counts too
+				less, more := holds(t, f, c.options, few), holds(t, f, c.options, many)
+				t.Logf("of %d lines an importer holds %d bytes, of %d %d", few, less, many, more)
+				if more <= less+slack+c.aLine*many {
+					return
+				}
+				if try == 3 {
+					t.Fatalf("of %d lines an importer holds %d bytes, of %d %d, want no more than %d a line", few, less, many, more, c.aLine)
+				}
 			}
 		})
 	}
