@@ -72,7 +72,7 @@ func TestHoldersAreSeenWithoutPrivileges(t *testing.T) {
 	address := must.Get(ParseAddress(dsn))(t)
 	p := must.Get(Join(t.Context(), PresenceOptions{
 		Address: address, Server: Server{ID: []byte("one"), Started: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		Judge: func(Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(State) {},
+		Judge: func(Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(State) {}, OnSite: func(map[string]string) {},
 	}))(t)
 	t.Cleanup(p.Leave)
 	beat := func() { t.Helper(); must.Do(t, p.beat(t.Context(), p.session)) }

@@ -511,7 +511,8 @@ func TestCloseDoesNotWaitForAStandby(t *testing.T) {
 	close(p.stalled)
 }
 
-// TestATurnThatIsHeld has another process take the turn and do nothing.
+// TestATurnThatIsHeld has another process take the turn and work on it for long. One that does
+// nothing with it loses it, see [TestCutOffWithinAFlight].
 func TestATurnThatIsHeld(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()
@@ -520,12 +521,18 @@ func TestATurnThatIsHeld(t *testing.T) {
 	must.Do(t, insist(t, db, appended("a")))
 	holder := sql(t, dsn)
 	run(t, holder, "begin; select 1 from tollhouse.turn for update")
+	worked := make(chan struct{})
+	go func() {
+		defer close(worked)
+		_, _ = holder.Exec(t.Context(), "select pg_sleep(20)")
+	}()
 	if err := db.Update(t.Context(), appended("b")); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Update(turn held) = %v, want ErrUnavailable", err)
 	}
 	if keys, _ := contents(t, db); len(keys) != 1 {
 		t.Errorf("a View while the turn is held has %v, want a", keys)
 	}
+	<-worked
 	run(t, holder, "rollback")
 	must.Do(t, insist(t, db, appended("c")))
 	if keys, n := contents(t, db); n != 2 || keys["b"] {

@@ -30,7 +30,7 @@ func oldSnapshot(t *testing.T, dsn string) (end func()) {
 // that reads find first, so that they pass none of those that the snapshot keeps
 func TestChangesBesideASnapshotAddVersions(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.Start(t)
+	dsn := pgtest.New(t).Database(t) // snapshots of other tests hold rows back too
 	db := openWith(t, pgkv.Options{URL: dsn}.Patient(20))
 	conn := sql(t, dsn)
 	changes := 0
