@@ -78,7 +78,7 @@ type sqlStore interface {
 	event(ctx context.Context, id string) (string, error)
 }
 
-// authorized serves what next answers to whoever has a live access token.
+// authorized calls next if the request has a live access token.
 func authorized(s sqlStore, next func(r *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

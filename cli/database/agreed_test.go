@@ -93,7 +93,7 @@ func TestJoiningServerIsJudged(t *testing.T) {
 			if c.rules != nil {
 				c.rules(&rules)
 			}
-			c.found.First = !strings.Contains(c.name, "meanwhile") // it joins again
+			c.found.First = !strings.Contains(c.name, "meanwhile") // else it rejoins
 			set, err := rules.judge(c.found)
 			if len(c.want) == 0 {
 				if err != nil || c.found.Alone != (len(set) > 0) {

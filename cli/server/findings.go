@@ -372,7 +372,8 @@ func (u checkup) lastingDatabase() []lasting {
 	return nil
 }
 
-// snapshotAlarm is how old a snapshot is of which alarms tell. A nightly pg_dump should wake nobody.
+// snapshotAlarm is the age at which an old snapshot raises an alarm. A nightly pg_dump should
+// wake nobody.
 const snapshotAlarm = 15 * time.Minute
 
 func (u checkup) lastingSnapshots() []lasting {
