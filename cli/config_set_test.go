@@ -51,9 +51,9 @@ func TestConfigSet(t *testing.T) {
 		"second-factor": {"offered", "operators"}, "public-url": {"", "https://pay.example/toll"},
 	}
 	args := []string{"config", "set", "--json"}
-	var changed []string
+	var agreed []string
 	for name, values := range given {
-		args, changed = append(args, "--"+name+"="+values[1]), append(changed, "--"+name+"="+values[1])
+		args, agreed = append(args, "--"+name+"="+values[1]), append(agreed, "--"+name+"="+values[1])
 	}
 	changed := time.Now()
 	lines := strings.Split(strings.TrimSpace(h.must(t, args...)), "\n")
@@ -146,11 +146,11 @@ func TestConfigSet(t *testing.T) {
 		h.must(t, "config", "set", "--code-ttl", "2m")
 	})
 	t.Run("another_value_ends_with_78", func(t *testing.T) {
-		_, stderr, code := run(t, h.args(append(changed, "--access-ttl", "15m")...)...)
+		_, stderr, code := run(t, h.args(append(agreed, "--access-ttl", "15m")...)...)
 		if code != term.ExitConfig || !strings.Contains(stderr, "--access-ttl is 15m here, but 30m") || !strings.Contains(stderr, "tollhouse config set") {
 			t.Errorf("exit %d, %s; want %d, both values and the command", code, stderr, term.ExitConfig)
 		}
-		start(t, h.args(changed...)...).end()
+		start(t, h.args(agreed...)...).end()
 	})
 	t.Run("servers_that_join_again_keep_them", func(t *testing.T) {
 		h.postgres.Exec(t, h.store, "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'")
@@ -169,12 +169,12 @@ func TestConfigSet(t *testing.T) {
 		}
 	}
 	t.Run("alone_they_are_not_replaced", func(t *testing.T) {
-		_, stderr, code := run(t, h.args(changed...)...)
+		_, stderr, code := run(t, h.args(agreed...)...)
 		if code != term.ExitConfig || !strings.Contains(stderr, "--access-ttl is 30m here, but 45m by tollhouse config set") {
 			t.Errorf("exit %d, %s; want %d and both values", code, stderr, term.ExitConfig)
 		}
 		h.must(t, "config", "set", "--access-ttl", "30m", "--public-url", "http://pay.example")
-		start(t, h.args(append(changed, "--public-url=http://pay.example", "--insecure-http")...)...).end()
+		start(t, h.args(append(agreed, "--public-url=http://pay.example", "--insecure-http")...)...).end()
 	})
 }
 
