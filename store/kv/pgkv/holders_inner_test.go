@@ -155,7 +155,7 @@ func TestLostPrivilegesAreSeen(t *testing.T) {
 	must.Do(t, must.Get(Open(t.Context(), Options{URL: dsn}))(t).Close())
 	p := must.Get(Join(t.Context(), PresenceOptions{
 		Address: must.Get(ParseAddress(dsn))(t), Server: Server{ID: []byte("one"), Started: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		Judge: func(Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(State) {},
+		Judge: func(Found) (map[string]string, error) { return nil, nil }, OnRefused: func(error) {}, OnLook: func(State) {}, OnSite: func(map[string]string) {},
 	}))(t)
 	t.Cleanup(p.Leave)
 	for _, c := range []struct{ privilege, table string }{{"update", "kv_0001"}, {"insert", "server"}, {"select", "turn"}} {
