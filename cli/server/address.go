@@ -59,7 +59,7 @@ func ParsePublicURL(text string) (*url.URL, error) {
 		return wrong("has a path with empty, dotted or encoded parts")
 	}
 	u.Host = strings.ToLower(u.Host)
-	u.Path = strings.TrimSuffix(u.Path, "/")
+	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
 	return u, nil
 }
 

@@ -60,7 +60,7 @@ func TestNetworksOfProxies(t *testing.T) {
 // FuzzParsePublicURL: an accepted issuer is an origin with a path, and is accepted again
 // as it is shown.
 func FuzzParsePublicURL(f *testing.F) {
-	for _, seed := range []string{"https://pay.example", "HTTP://[::1]:8080/till/", "https://pay.example/a%2fb", "https://me@pay.example?#", "https://pay.example/\u00e4 b/", "//pay.example", "https://pay.example:/", "http://0a\"000000000"} {
+	for _, seed := range []string{"https://pay.example", "HTTP://[::1]:8080/till/", "https://pay.example/a%2fb", "https://me@pay.example?#", "https://pay.example/\u00e4 b/", "//pay.example", "https://pay.example:/", "http://0a\"000000000", "HTTP://[::1]:8080/!0000/"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -126,6 +126,11 @@ func TestAlarmsTellTheTable(t *testing.T) {
 	if m := w.await("Token reused", alarms.Happened); *m.Subject != demoClientID || m.Instance != "Larkspur Payments" || m.URL != r.server().Site.PublicURL() {
 		t.Errorf("told %+v", m)
 	}
+	for begun := time.Now(); r.alarms.Waiting() > 0; time.Sleep(time.Millisecond) { // what was told waits until its target has answered
+		if time.Since(begun) > time.Minute {
+			t.Fatal("a message waits that was told")
+		}
+	}
 	r.noteJump(30*time.Second, 30*time.Second+clockJumpMin) // no more than is allowed
 	if r.alarms.Waiting() > 0 {
 		t.Error("a small step of the clock is told")

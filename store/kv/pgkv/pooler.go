@@ -13,8 +13,8 @@ import (
 // keeps them; in another mode it gives each transaction any of its connections.
 
 // poolerLooks is how often a pooler is given the chance to use one of its connections for two
-// sessions. Quiet ones do the first time.
-const poolerLooks = 3
+// sessions. Quiet ones do the first time, and busy ones now and then.
+const poolerLooks = 10
 
 const process = "select pg_backend_pid()"
 
@@ -37,17 +37,17 @@ func (s *Session) checkShared(ctx context.Context, a *Address) (refusal, err err
 		return nil, err
 	}
 	defer other.Close()
+	own, err := one[uint32](ctx, s, process)
+	if err != nil {
+		return nil, err
+	}
 	for range poolerLooks {
-		before, err := one[uint32](ctx, s, process)
-		if err != nil {
-			return nil, err
-		}
 		shared, err := other.inTransaction(ctx, func(held uint32) (bool, error) {
-			if held == before {
+			if held == own {
 				return true, nil
 			}
-			after, err := one[uint32](ctx, s, process)
-			return after != before, err
+			now, err := one[uint32](ctx, s, process)
+			return now != own, err
 		})
 		switch {
 		case isStatementMode(err):

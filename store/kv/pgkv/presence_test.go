@@ -3,6 +3,7 @@ package pgkv_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -311,7 +312,10 @@ func TestJobsOfAStoppedServerAreTaken(t *testing.T) {
 			t.Fatal("nobody takes the jobs of a server that is stopped")
 		}
 	}
-	if servers := other.State().Servers; len(servers) != 1 || servers[0].Host != "other" {
-		t.Errorf("the servers are %v, want the one that runs", servers)
-	}
+	eventually(t, func() error { // the beat that takes the jobs looks at the servers after it
+		if servers := other.State().Servers; len(servers) != 1 || servers[0].Host != "other" {
+			return fmt.Errorf("the servers are %v, want the one that runs", servers)
+		}
+		return nil
+	})
 }
