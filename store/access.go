@@ -95,7 +95,11 @@ func (s *Store) noteUse(ctx context.Context, u tokenUse) error {
 
 func (s *Store) findPrincipal(ctx context.Context, token secret.Token, decode familyDecoder) (p Principal, used tokenUse, err error) {
 	now, hash := s.Now(), token.Hash()
+	next := s.recent.readNext(ctx, hash)
 	err = s.db.View(ctx, func(r kv.Reader) error {
+		if len(next) > 0 {
+			kv.Prefetch(r, append(next, append(s.recent.keysOf(hash), record.AccessTokenKey(hash))...))
+		}
 		p, used, err = s.readPrincipal(r, hash, now, decode)
 		return err
 	})

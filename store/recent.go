@@ -113,6 +113,31 @@ func (s *Store) Sharing(ctx context.Context) (shared context.Context, end func()
 	return kv.Share(ctx)
 }
 
+type readingKey struct{}
+
+// Reading returns a context that tells [Store.FindPrincipal] which keys are read next for the
+// account of the token, to read them with the principal. Of a token that is not remembered
+// nothing is known then. On an engine that no other process shares it returns ctx.
+func (s *Store) Reading(ctx context.Context, keys func(account string) [][]byte) context.Context {
+	if !s.isShared {
+		return ctx
+	}
+	return context.WithValue(ctx, readingKey{}, keys)
+}
+
+// readNext returns the keys of Reading.
+func (rc *recent) readNext(ctx context.Context, h secret.Hash) [][]byte {
+	keys, isNamed := ctx.Value(readingKey{}).(func(string) [][]byte)
+	if rc == nil || !isNamed {
+		return nil
+	}
+	k, ok := rc.tokens.Peek(h)
+	if !ok {
+		return nil
+	}
+	return keys(k.account)
+}
+
 // ErrClientChanged means that a remembered client is no longer as it was.
 var ErrClientChanged = errors.New("the client has changed")
 

@@ -45,6 +45,14 @@ func (s *Server) bearer(need store.Scope, next web.Handler) web.Handler {
 	}
 }
 
+// reading calls next and tells it which keys the request reads besides its principal.
+func (s *Server) reading(keys func(r *http.Request, account string) [][]byte, next web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx := s.site.Store.Reading(r.Context(), func(account string) [][]byte { return keys(r, account) })
+		return next(w, withContext(r, ctx))
+	}
+}
+
 // sharing lets a request read its principal and all else in one snapshot, which it holds until it
 // waits or responds.
 func (s *Server) sharing(r *http.Request) *http.Request {

@@ -263,6 +263,10 @@ func (s *Server) findEvent(w http.ResponseWriter, r *http.Request) error {
 	return s.WriteEvent(w, r, web.PrincipalFrom(r.Context()).Account)
 }
 
+func (s *Server) keysOfEvent(r *http.Request, account string) [][]byte {
+	return s.site.Store.Events.KeysOfEvent(account, web.PathParam(r, "id"))
+}
+
 // WriteEvent sends one event. Unknown, malformed and foreign ids get the same response,
 // and so does every id past the retention period.
 func (s *Server) WriteEvent(w http.ResponseWriter, r *http.Request, owner string) error {

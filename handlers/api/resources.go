@@ -101,6 +101,10 @@ func writeChanged(w http.ResponseWriter, r *http.Request, account string, change
 	web.Note(r.Context(), slog.String("event_id", event))
 }
 
+func keysOfResource(r *http.Request, account string) [][]byte {
+	return eventlog.KeysOfResource(account, web.PathParam(r, "kind"), web.PathParam(r, "id"))
+}
+
 // findResource is GET /api/resources/:kind/:id.
 func (s *Server) findResource(w http.ResponseWriter, r *http.Request) error {
 	if refused := RefuseQuery(r); refused != nil {

@@ -49,10 +49,10 @@ func New(site *web.Site, c Config) *Server {
 // Mount adds the routes.
 func (s *Server) Mount(r *web.Router) {
 	r.Get("/api/events", s.bearer(store.ScopeEventsRead, s.listEvents))
-	r.Get("/api/events/:id", s.bearer(store.ScopeEventsRead, s.findEvent))
+	r.Get("/api/events/:id", s.reading(s.keysOfEvent, s.bearer(store.ScopeEventsRead, s.findEvent)))
 	r.Get("/api/event-types", s.bearer(store.ScopeEventsRead, s.listEventTypes))
 	r.Get("/api/resources/:kind", s.bearer(store.ScopeResourcesRead, s.listResources))
-	r.Get("/api/resources/:kind/:id", s.bearer(store.ScopeResourcesRead, s.findResource))
+	r.Get("/api/resources/:kind/:id", s.reading(keysOfResource, s.bearer(store.ScopeResourcesRead, s.findResource)))
 	r.On("PUT", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.putResource))
 	r.On("PATCH", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.patchResource))
 	r.On("DELETE", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.deleteResource))

@@ -275,6 +275,7 @@ func (l *Log) FindEvent(ctx context.Context, owner, id string, dst []byte) ([]by
 		if err != nil {
 			return err
 		}
+		l.guesses.note(owner, head)
 		v, err := r.Get(eventsOf(owner).in(head.Segments.of(p)).Position(p))
 		if err != nil {
 			return err

@@ -41,6 +41,7 @@ type Log struct {
 	watches       watchLog
 	others        others
 	turns         turns
+	guesses       guesses
 	types         recentTypes
 	retention     retention
 	feedOff       atomic.Bool                     // unless another process has turned it on
@@ -77,6 +78,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Log, error) {
 	l := &Log{db: db, now: o.Now, random: o.Random, log: o.Log, strictTypes: o.StrictTypes, ensureAccount: o.EnsureAccount, isErasing: o.IsErasing, segmentEvents: cmp.Or(o.SegmentEvents, segmentEventsDefault), budget: o.Budget}
 	l.SetPolicy(o.CardGuard, o.Rules)
 	l.others.init(db)
+	l.guesses.init(l)
 	return l, errors.Join(l.recallRetention(ctx), l.recallFeed(ctx))
 }
 
