@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -204,20 +205,22 @@ func (c *offerer) step(ctx context.Context) (status int, header http.Header, err
 
 // tally counts the answers to a load.
 type tally struct {
-	took    []time.Duration // of the accepted
-	lasted  time.Duration   // in which they were
-	served  int             // accepted, also before they count
-	cpu     time.Duration   // of the server meanwhile
-	refused int             // by 429 and 503
-	cut     int             // connections that broke
-	how     error           // one of them did
-	wrong   []string        // answers that no load explains
+	took     []time.Duration // of the accepted
+	lasted   time.Duration   // in which they were
+	served   int             // accepted, also before they count
+	cpu      time.Duration   // of the server meanwhile
+	refused  int             // by 429 and 503
+	refusals []time.Duration // how long those took
+	cut      int             // connections that broke
+	how      error           // one of them did
+	wrong    []string        // answers that no load explains
 }
 
 func (t *tally) add(other tally) {
 	t.took = append(t.took, other.took...)
 	t.served += other.served
 	t.refused += other.refused
+	t.refusals = append(t.refusals, other.refusals...)
 	t.cut += other.cut
 	t.how = cmp.Or(t.how, other.how)
 	t.wrong = append(t.wrong, other.wrong...)
@@ -229,11 +232,13 @@ func (t *tally) perCPU() float64 { return float64(t.served) / max(t.cpu, time.Mi
 func (t *tally) perSecond() float64 { return float64(len(t.took)) / t.lasted.Seconds() }
 
 // quantile of the accepted, which are sorted.
-func (t *tally) quantile(share float64) time.Duration {
-	if len(t.took) == 0 {
+func (t *tally) quantile(share float64) time.Duration { return quantile(t.took, share) }
+
+func quantile(sorted []time.Duration, share float64) time.Duration {
+	if len(sorted) == 0 {
 		return 0
 	}
-	return t.took[int(share*float64(len(t.took)-1))]
+	return sorted[int(share*float64(len(sorted)-1))]
 }
 
 // crowd runs clients for as long as lasts, and counts the answers after the first rampUp.
@@ -256,7 +261,27 @@ func (o *offering) crowd(ctx context.Context, clients int, rampUp, lasts time.Du
 	working.Wait()
 	all.cpu, all.lasted = cpuOf(o.t, o.pid)-before, lasts
 	slices.Sort(all.took)
+	slices.Sort(all.refusals)
 	return all
+}
+
+// burst makes as many clients send one change each at the same moment, and returns how many
+// were refused.
+func (o *offering) burst(ctx context.Context, clients int) (refused int) {
+	var not atomic.Int64
+	var working sync.WaitGroup
+	for number := range clients {
+		working.Go(func() {
+			c := o.client(number)
+			defer c.leave()
+			if status, _, err := c.step(ctx); err != nil || status/100 != 2 {
+				o.t.Logf("in a burst: %d, %v", status, err)
+				not.Add(1)
+			}
+		})
+	}
+	working.Wait()
+	return int(not.Load())
 }
 
 const cutPause = 10 * time.Millisecond // before the next connection
@@ -280,6 +305,7 @@ func (c *offerer) run(ctx context.Context, from time.Time) (own tally) {
 		case (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && header.Get("Retry-After") != "":
 			if counts {
 				own.refused++
+				own.refusals = append(own.refusals, time.Since(begun))
 			}
 		case len(own.wrong) < 3:
 			own.wrong = append(own.wrong, fmt.Sprintf("%d, Retry-After %q: %.300s", status, header.Get("Retry-After"), &c.body))

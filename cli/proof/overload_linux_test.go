@@ -24,6 +24,7 @@ const (
 	peakClients     = 32
 	peakClientsMax  = 128 // which share more commits
 	overloadClients = 10 * peakClients
+	burstClients    = 256 // of which none is refused
 	// crushClients are more than the server has connections, or room in any queue.
 	crushClients = 2500
 
@@ -80,8 +81,12 @@ func overload(t *testing.T, p site, memory int64) {
 	s := p.serve(t, args...)
 	o := s.offer(overloadClients)
 	o.crowd(t.Context(), peakClients, 0, lasts.rampUp) // fills the caches
+	burst := o.burst(t.Context(), burstClients)
+	if burst > 0 {
+		t.Errorf("%d of a burst of %d clients are refused", burst, burstClients)
+	}
 	goodput, control, perCPU := math.Inf(1), math.Inf(1), math.Inf(1)
-	var peakPerSecond, slower, generator, held, recovered float64
+	var peakPerSecond, slower, refusal, generator, held, recovered float64
 	var refused, cut, wrong int
 	best := 0.0 // of a few rounds, beside the tests of other packages
 	for round := 0; round == 0 || must.More(round, overloadRounds, overloadRoundsLong) || best < goodputMin && round < overloadTries; round++ {
@@ -91,6 +96,7 @@ func overload(t *testing.T, p site, memory int64) {
 		goodput, control = min(goodput, r.percent(r.over)), min(control, r.percent(r.again))
 		peakPerSecond = max(peakPerSecond, r.peak.perSecond())
 		slower = max(slower, float64(r.over.quantile(0.99))/float64(r.peak.quantile(0.99)))
+		refusal = max(refusal, float64(quantile(r.over.refusals, 0.99).Microseconds())/1000)
 		generator = max(generator, 100*r.clients.Seconds()/(r.clients+r.over.cpu).Seconds())
 		perCPU = min(perCPU, 100*r.over.perCPU()/r.peak.perCPU())
 		held, recovered = max(held, float64(r.held>>20)), max(recovered, float64(r.back.Milliseconds()))
@@ -105,6 +111,8 @@ func overload(t *testing.T, p site, memory int64) {
 	must.Figure(t, "control_percent", control)
 	must.Figure(t, "p99_times_peak", slower)
 	must.Figure(t, "refused", refused)
+	must.Figure(t, "refused_p99_ms", refusal)
+	must.Figure(t, "refused_of_burst", burst)
 	must.Figure(t, "cut_beyond_limits", cut)
 	must.Figure(t, "wrong_answers", wrong)
 	must.Figure(t, "rss_anon_mib", held)
@@ -138,8 +146,8 @@ func (s *server) overloadRound(t *testing.T, o *offering, lasts overloadTimes) (
 	r.back = max(r.back, o.recovery(t, usual))
 	r.held = stop()
 	r.again = o.crowd(t.Context(), r.peakOf, lasts.rampUp, lasts.over)
-	t.Logf("peak %.0f/s with %d clients, p99 %v; overload %.0f %% of it, p99 %v, %d refused; as many clients as at the peak %.0f %%; beyond every limit %.0f/s, p99 %v, %d refused, %d connections cut",
-		r.peak.perSecond(), r.peakOf, r.peak.quantile(0.99), r.percent(r.over), r.over.quantile(0.99), r.over.refused, r.percent(r.again),
+	t.Logf("peak %.0f/s with %d clients, p99 %v; overload %.0f %% of it, p99 %v, %d refused with p99 %v; as many clients as at the peak %.0f %%; beyond every limit %.0f/s, p99 %v, %d refused, %d connections cut",
+		r.peak.perSecond(), r.peakOf, r.peak.quantile(0.99), r.percent(r.over), r.over.quantile(0.99), r.over.refused, quantile(r.over.refusals, 0.99), r.percent(r.again),
 		r.crush.perSecond(), r.crush.quantile(0.99), r.crush.refused, r.crush.cut)
 	return r
 }

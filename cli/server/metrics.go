@@ -264,7 +264,7 @@ var gaugeHelp = map[string]string{
 	"store_queue_updates":                "Updates waiting to be committed.",
 	"store_queue_limit_updates":          "Limit of waiting updates; above it updates are refused.",
 	"store_transactions":                 "Open transactions in the store, including updates.",
-	"store_queue_refused_total":          "Updates refused because the queue was full.",
+	"store_queue_refused_total":          "Changes refused because others had waited too long, or the queue was full.",
 	"store_disk_refused_total":           "Updates refused because of low disk space.",
 	"store_size_bytes":                   "Disk space used by the store.",
 	"store_free_bytes":                   "Free disk space for the store.",

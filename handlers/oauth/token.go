@@ -28,6 +28,9 @@ var tokenParams = []string{"grant_type", "client_id", "client_secret", "username
 func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	web.OAuthHeaders(w)
 	web.OutcomeOf(r.Context()).GrantType = web.NoGrant
+	if err := s.site.Store.AdmitChange(); err != nil {
+		return err
+	}
 	request, err := s.parseTokenRequest(w, r)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type faultState struct {
 	broken   error
 	onUpdate func(run func() error) error
 	full     kv.Class
+	crowded  bool
 }
 
 // NewFaults wraps db without any fault.
@@ -52,11 +53,25 @@ func (f *faultState) Fill(least kv.Class) {
 	f.full = least
 }
 
-// Repair undoes Break, OnUpdate and Fill. An Update inside around stays there.
+// Crowd makes the engine tell that updates have waited for too long, until Repair.
+func (f *faultState) Crowd() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.crowded = true
+}
+
+// Crowded makes the engine a [kv.Crowder].
+func (f *faultState) Crowded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.crowded
+}
+
+// Repair undoes Break, OnUpdate, Fill and Crowd. An Update inside around stays there.
 func (f *faultState) Repair() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.broken, f.onUpdate, f.full = nil, nil, kv.Ordinary
+	f.broken, f.onUpdate, f.full, f.crowded = nil, nil, kv.Ordinary, false
 }
 
 func (f *faultState) state() (onUpdate func(func() error) error, broken error) {

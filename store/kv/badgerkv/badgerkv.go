@@ -297,6 +297,15 @@ func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error 
 	return ends
 }
 
+// Crowded makes the engine a [kv.Crowder].
+func (db *DB) Crowded() bool {
+	crowded := db.committer.admission.Crowded(time.Now(), len(db.committer.queue))
+	if crowded {
+		db.refused.queueFull.Add(1)
+	}
+	return crowded
+}
+
 // submit queues an op, and fails when the queue is full.
 func (db *DB) submit(o *op) error {
 	select {

@@ -86,6 +86,9 @@ type committer struct {
 	ended   chan struct{}
 	version uint64 // the last committed one
 
+	admission kv.Admission
+	took      time.Duration // by the last commit
+
 	group   []*op
 	refusal error // given to the whole group instead of running it
 	space   space // on the disk, when the group began
@@ -121,6 +124,7 @@ func (c *committer) stop() {
 }
 
 func (c *committer) begin() {
+	c.admission.Begin(time.Now())
 	c.pending.reset()
 	c.base = &base{db: c.db, version: c.version}
 	_ = c.db.stopIfMoved()
@@ -169,6 +173,7 @@ func (c *committer) run(o *op) {
 		return
 	}
 	c.group = append(c.group, o)
+	c.admission.Take(1)
 	if c.refusal != nil {
 		o.err = c.refusal
 		return
@@ -210,6 +215,7 @@ func (c *committer) commit() {
 	c.base.discard()
 	err := c.store()
 	first := err != nil && c.db.stop(err)
+	c.admission.End(time.Now(), c.took, len(c.queue))
 	for _, o := range c.group {
 		if err != nil {
 			o.err = fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, err)
@@ -241,7 +247,8 @@ func (c *committer) store() error {
 	if err := c.db.opts.commitAt(tx, version); err != nil {
 		return fmt.Errorf("commit version %d: %w", version, err)
 	}
-	c.db.opts.OnCommit(len(c.group), time.Since(begun))
+	c.took = time.Since(begun)
+	c.db.opts.OnCommit(len(c.group), c.took)
 	if cause := c.db.failure.Load(); cause != nil {
 		return *cause // logged by Badger while it committed
 	}

@@ -412,3 +412,37 @@ func TestEngineExpiry(t *testing.T) {
 		}
 	}
 }
+
+// Promise (RFC 6749 §5): a burst of clients waits, and none is refused; while more come than can be
+// served, those who would wait too long are refused, and only for as long as that lasts
+func TestAQueueThatStandsIsCrowded(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{InMemory: true})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var callers sync.WaitGroup
+	for range 400 {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				_ = db.Update(ctx, func(kv.Txn) error { time.Sleep(100 * time.Microsecond); return nil })
+			}
+		})
+	}
+	begun := time.Now()
+	for ; !db.Crowded(); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("400 callers that come again and again are no crowd")
+		}
+	}
+	if lasted := time.Since(begun); lasted < 400*time.Millisecond {
+		t.Errorf("a crowd after %v, which may be a burst", lasted)
+	}
+	leave()
+	callers.Wait()
+	if db.Crowded() {
+		t.Error("a crowd when nobody waits")
+	}
+	if db.Stats().QueueFull == 0 {
+		t.Error("refusals are not counted")
+	}
+}

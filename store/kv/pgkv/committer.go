@@ -101,6 +101,9 @@ type committer struct {
 	c     *conn  // nil when there is none
 	seq   uint64 // of the last group that was sent
 
+	admission kv.Admission
+	took      time.Duration // by the last commit
+
 	group   []*op
 	rest    []*op // of the last group, which did not fit
 	first   time.Time
@@ -132,6 +135,15 @@ func (c *committer) submit(o *op) error {
 		c.db.counts.queueFull.Add(1)
 		return fmt.Errorf("%w: %d updates are already waiting", kv.ErrUnavailable, queueMax)
 	}
+}
+
+// Crowded makes the engine a [kv.Crowder].
+func (db *DB) Crowded() bool {
+	crowded := db.committer.admission.Crowded(time.Now(), len(db.committer.queue))
+	if crowded {
+		db.counts.queueFull.Add(1)
+	}
+	return crowded
 }
 
 // loop commits group after group until stop is called.
@@ -202,6 +214,9 @@ func (c *committer) settle() {
 			c.first = o.called
 		}
 	}
+	c.admission.Begin(time.Now())
+	c.admission.Take(len(c.group))
+	defer func() { c.admission.End(time.Now(), c.took, len(c.queue)+len(c.rest)) }()
 	for {
 		err := c.db.stopped()
 		if err == nil {
@@ -285,7 +300,8 @@ func (c *committer) attempt() error {
 	if err := c.commit(); err != nil {
 		return err
 	}
-	c.db.opts.OnCommit(len(c.group), time.Since(begun))
+	c.took = time.Since(begun)
+	c.db.opts.OnCommit(len(c.group), c.took)
 	c.db.counts.commits.Add(1)
 	return nil
 }
