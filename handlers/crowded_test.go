@@ -1,24 +1,70 @@
 package handlers_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"tollhouse/store"
+	"tollhouse/store/storetest/must"
 )
 
 // What a program sends again anyway.
 var refusedInCrowds = []string{"a resource", "a patch", "a deleted resource", "a refresh", "a password grant", "a replay, which revokes"}
 
+// crowd leaves 16 refreshes and 16 changes in flight, until leave is called, and lets the engine
+// tell that changes have waited too long.
+func (h *house) crowd(t *testing.T) (leave func()) {
+	t.Helper()
+	const each = 16
+	tokens := make([]pair, 2*each)
+	for i := range tokens {
+		tokens[i] = h.issued(t)
+	}
+	h.Rest()
+	gate := make(chan struct{})
+	var waiting atomic.Int64
+	h.Faults.OnUpdate(func(run func() error) error {
+		if waiting.Add(1) <= 2*each {
+			<-gate
+		}
+		return run()
+	})
+	var senders sync.WaitGroup
+	for i, p := range tokens {
+		senders.Go(func() {
+			if i < each {
+				h.token(t, h.refreshForm(p.RefreshToken))
+				return
+			}
+			h.bearer(t, http.MethodPut, fmt.Sprint("/api/resources/customer/c", i), p.AccessToken, `{}`)
+		})
+	}
+	for begun := time.Now(); waiting.Load() < 2*each; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%d changes wait, want %d", waiting.Load(), 2*each)
+		}
+	}
+	h.Faults.Crowd()
+	return func() { close(gate); senders.Wait() }
+}
+
 // Promise (RFC 6749 §5): a burst of clients waits, and none is refused; while more come than can be
 // served, those who would wait too long are refused, and only for as long as that lasts
 func TestWhileChangesHaveWaitedTooLong(t *testing.T) {
+	must.SkipInShort(t)
 	t.Parallel()
 	for _, c := range fullCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, withDesk())
 			request := c.ready(t, h)
-			h.Faults.Crowd()
+			leave := h.crowd(t)
+			defer leave()
 			a := request()
 			if !slices.Contains(refusedInCrowds, c.name) {
 				if a.StatusCode/100 != 2 && a.StatusCode != http.StatusSeeOther {
@@ -35,4 +81,19 @@ func TestWhileChangesHaveWaitedTooLong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever sends very many changes shuts nobody else out.
+func TestACrowdOfOneRefusesOne(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, secret := h.Client(t)
+	user := h.User(t, "otto", "acct_other")
+	theirs := must.Get(h.IssueForPassword(t.Context(), store.By{}, other, user, store.ScopeUnstated))(t)
+	defer h.crowd(t)()
+	if a := h.bearer(t, http.MethodPut, "/api/resources/customer/c1", theirs.AccessToken.Reveal(), `{}`); a.StatusCode != http.StatusCreated {
+		t.Errorf("a change of another account: %d %s", a.StatusCode, a.body)
+	}
+	h.client, h.secret = other, secret
+	wantPair(t, h.token(t, h.refreshForm(theirs.RefreshToken.Reveal())))
 }

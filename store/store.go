@@ -304,14 +304,10 @@ func (s *Store) Lifetimes() Lifetimes { return s.policy.Load().Lifetimes }
 // Now returns the store's time in whole milliseconds, UTC.
 func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
 
-// AdmitChange refuses a change while so many wait that another would only add to the time of
-// each. Those who can come again ask it before they do any work; nobody else is refused.
-// Errors: [record.ErrUnavailable].
-func (s *Store) AdmitChange() error {
-	if engine, ok := s.db.(kv.Crowder); ok && engine.Crowded() {
-		return fmt.Errorf("%w: changes have waited for too long", record.ErrUnavailable)
-	}
-	return nil
+// IsCrowded reports whether so many changes wait that another would only add to the time of each.
+func (s *Store) IsCrowded() bool {
+	engine, ok := s.db.(kv.Crowder)
+	return ok && engine.Crowded()
 }
 
 // Check reads one record, to see whether the store works.

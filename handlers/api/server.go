@@ -53,9 +53,9 @@ func (s *Server) Mount(r *web.Router) {
 	r.Get("/api/event-types", s.bearer(store.ScopeEventsRead, s.listEventTypes))
 	r.Get("/api/resources/:kind", s.bearer(store.ScopeResourcesRead, s.listResources))
 	r.Get("/api/resources/:kind/:id", s.reading(keysOfResource, s.bearer(store.ScopeResourcesRead, s.findResource)))
-	r.On("PUT", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.putResource))
-	r.On("PATCH", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.patchResource))
-	r.On("DELETE", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.deleteResource))
+	r.On("PUT", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.site.AsChange(s.putResource)))
+	r.On("PATCH", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.site.AsChange(s.patchResource)))
+	r.On("DELETE", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.site.AsChange(s.deleteResource)))
 
 	mountWebhooks(r, "/api", s.readsWebhooks, s.writesWebhooks)
 	r.Get(web.OpenAPIPath, s.openAPI)

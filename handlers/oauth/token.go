@@ -28,9 +28,6 @@ var tokenParams = []string{"grant_type", "client_id", "client_secret", "username
 func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	web.OAuthHeaders(w)
 	web.OutcomeOf(r.Context()).GrantType = web.NoGrant
-	if err := s.site.Store.AdmitChange(); err != nil {
-		return err
-	}
 	request, err := s.parseTokenRequest(w, r)
 	if err != nil {
 		return err
@@ -78,6 +75,10 @@ func (s *Server) issue(r *http.Request, client store.Client, request tokenReques
 	if client.Platform && !s.site.AdmitsPlatform(r) {
 		return store.Issued{}, web.UnauthorizedClient("Platform clients cannot be used here; the operator can allow it with --platform and --platform-from, and never over plain http from elsewhere.")
 	}
+	if err := s.site.BeginChange(client.ID); err != nil {
+		return store.Issued{}, err
+	}
+	defer s.site.EndChange(client.ID)
 	grant, err := s.grantOf(client, request.params)
 	if err != nil {
 		return store.Issued{}, err

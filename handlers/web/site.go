@@ -74,6 +74,7 @@ type Site struct {
 	Watch func(w http.ResponseWriter, r *http.Request, facts *RequestFacts) http.ResponseWriter
 
 	Load    *load
+	changes changes
 	ready   func() error
 	observe func(Served)
 	metrics http.Handler
@@ -94,7 +95,7 @@ func New(c Config) *Site {
 
 		instance: c.InstanceName, logo: newLogo(c.Logo), SignInPath: func(*http.Request) string { return "/login" },
 
-		Load: newLoad(c.Memory), ready: c.Ready, observe: c.Observe, metrics: c.Metrics,
+		Load: newLoad(c.Memory), changes: changes{by: map[string]int{}}, ready: c.Ready, observe: c.Observe, metrics: c.Metrics,
 
 		publicIDs: sequenceOf(c.Random, "request"), devIDs: sequenceOf(c.Random, "dev request"),
 		adminIDs: sequenceOf(c.Random, "admin request"),

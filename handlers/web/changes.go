@@ -1,0 +1,60 @@
+package web
+
+import (
+	"net/http"
+	"sync"
+
+	"tollhouse/store/record"
+)
+
+// changesAtOnce changes of an account, or token requests of a client, are never refused for the
+// crowd: whoever sends many more shuts nobody else out.
+const changesAtOnce = 16
+
+// changes counts the changes in flight by who makes them: an account, or a client.
+type changes struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+// BeginChange refuses a change while changes have waited too long, if many of them are of the
+// same account or client. Those who send a change again ask it; people, operators and whatever
+// ends something are not refused. Without an error the caller must call EndChange. Errors:
+// temporarily_unavailable.
+func (s *Site) BeginChange(of string) error {
+	if s.changes.begin(of) > changesAtOnce && s.Store.IsCrowded() {
+		s.changes.end(of)
+		return TemporarilyUnavailable(record.ErrUnavailable)
+	}
+	return nil
+}
+
+// EndChange ends what BeginChange has begun.
+func (s *Site) EndChange(of string) { s.changes.end(of) }
+
+// AsChange is a handler of a change to resources.
+func (s *Site) AsChange(next Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		account := PrincipalFrom(r.Context()).Account
+		if err := s.BeginChange(account); err != nil {
+			return err
+		}
+		defer s.EndChange(account)
+		return next(w, r)
+	}
+}
+
+func (c *changes) begin(of string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by[of]++
+	return c.by[of]
+}
+
+func (c *changes) end(of string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by[of]--; c.by[of] == 0 {
+		delete(c.by, of)
+	}
+}
