@@ -43,7 +43,7 @@ func (f *figures) flagsOf(flags *flag.FlagSet) {
 	flags.Float64Var(&f.directoryRate, "directory-rate", 7228, "events a second that one directory has recorded")
 	flags.Float64Var(&f.databaseRate, "database-rate", 2782, "events a second that one database has recorded")
 	flags.Float64Var(&f.directoryBytes, "directory-bytes", 0.80, "bytes on disk for each byte of an event, in a directory")
-	flags.Float64Var(&f.databaseBytes, "database-bytes", 3.82, "the same in PostgreSQL, with its index")
+	flags.Float64Var(&f.databaseBytes, "database-bytes", 4.09, "the same in PostgreSQL, with its index")
 }
 
 const (
