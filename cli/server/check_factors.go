@@ -60,7 +60,7 @@ func (u checkup) factorRows(ctx context.Context) (found []lasting, err error) {
 
 // operatorsWithout counts the operators who open the desk with the password alone, from elsewhere.
 func (u checkup) operatorsWithout(ctx context.Context) (without int, err error) {
-	if u.server == nil || u.server.config.desk == nil || !u.server.config.answersElsewhere() {
+	if u.server == nil || u.server.config.desk == nil || !u.answersElsewhere() {
 		return 0, nil
 	}
 	for after := ""; ; {
@@ -118,9 +118,10 @@ func (u checkup) keptFactorRows(ctx context.Context) ([]lasting, error) {
 
 const checkedUsers = 500 // read in one page
 
-// answersElsewhere reports whether requests may come from other machines, directly or by a proxy.
-func (c serverConfig) answersElsewhere() bool {
-	return c.publicURL != nil && !web.IsLoopbackHost(c.publicURL.Hostname()) || slices.ContainsFunc(c.listen, func(addr string) bool { return !isLoopbackAddress(addr) })
+// answersElsewhere reports whether requests to the running server may come from other machines,
+// directly or by a proxy.
+func (u checkup) answersElsewhere() bool {
+	return u.passkeyHost() != "localhost" || slices.ContainsFunc(u.server.config.listen, func(addr string) bool { return !isLoopbackAddress(addr) })
 }
 
 // passkeyHost is the host that passkeys are asked for; "" if no server runs.

@@ -73,7 +73,8 @@ func TestDoctorCountsOperatorsWithoutAFactor(t *testing.T) {
 		return details
 	}
 	const two, one = "the desk answers beyond this machine, and 2 operators have no second factor", "the desk answers beyond this machine, and 1 operator has no second factor"
-	local, public := []string{"127.0.0.1:8080"}, must.Get(url.Parse("https://pay.example"))(t)
+	local := []string{"127.0.0.1:8080"}
+	here, public := must.Get(url.Parse("http://127.0.0.1:8080"))(t), must.Get(url.Parse("https://pay.example"))(t)
 	for _, c := range []struct {
 		name   string
 		listen []string
@@ -81,12 +82,13 @@ func TestDoctorCountsOperatorsWithoutAFactor(t *testing.T) {
 		desk   *desk.Config
 		want   string
 	}{
-		{"on_loopback", local, nil, &desk.Config{}, ""},
-		{"on_all_addresses", append(local, "0.0.0.0:8080"), nil, &desk.Config{}, two},
+		{"on_loopback", local, here, &desk.Config{}, ""},
+		{"on_all_addresses", append(local, "0.0.0.0:8080"), here, &desk.Config{}, two},
 		{"behind_a_proxy", local, public, &desk.Config{}, two},
 		{"without_the_desk", local, public, nil, ""},
 	} {
-		r.config.listen, r.config.publicURL, r.config.desk = c.listen, c.public, c.desk
+		r.config.listen, r.config.desk = c.listen, c.desk
+		r.server().Site.SetPublicURL(c.public) // as `config set` does on a database
 		if got := found(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

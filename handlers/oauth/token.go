@@ -75,7 +75,7 @@ func (s *Server) issue(r *http.Request, client store.Client, request tokenReques
 	if client.Platform && !s.site.AdmitsPlatform(r) {
 		return store.Issued{}, web.UnauthorizedClient("Platform clients cannot be used here; the operator can allow it with --platform and --platform-from, and never over plain http from elsewhere.")
 	}
-	if err := s.site.BeginChange(client.ID); err != nil {
+	if err := s.site.BeginChange(r.Context(), client.ID); err != nil {
 		return store.Issued{}, err
 	}
 	defer s.site.EndChange(client.ID)

@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"tollhouse/store/record"
 )
@@ -10,6 +12,10 @@ import (
 // changesAtOnce changes of an account, or token requests of a client, are never refused for the
 // crowd: whoever sends many more shuts nobody else out.
 const changesAtOnce = 16
+
+// refusalPause is before a refusal: clients that come again immediately would take the processors
+// from those that are served.
+const refusalPause = 25 * time.Millisecond
 
 // changes counts the changes in flight by who makes them: an account, or a client.
 type changes struct {
@@ -21,12 +27,16 @@ type changes struct {
 // same account or client. Those who send a change again ask it; people, operators and whatever
 // ends something are not refused. Without an error the caller must call EndChange. Errors:
 // temporarily_unavailable.
-func (s *Site) BeginChange(of string) error {
-	if s.changes.begin(of) > changesAtOnce && s.Store.IsCrowded() {
-		s.changes.end(of)
-		return TemporarilyUnavailable(record.ErrUnavailable)
+func (s *Site) BeginChange(ctx context.Context, of string) error {
+	if s.changes.begin(of) <= changesAtOnce || !s.Store.IsCrowded() {
+		return nil
 	}
-	return nil
+	s.changes.end(of)
+	select {
+	case <-time.After(refusalPause):
+	case <-ctx.Done():
+	}
+	return TemporarilyUnavailable(record.ErrUnavailable)
 }
 
 // EndChange ends what BeginChange has begun.
@@ -36,7 +46,7 @@ func (s *Site) EndChange(of string) { s.changes.end(of) }
 func (s *Site) AsChange(next Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		account := PrincipalFrom(r.Context()).Account
-		if err := s.BeginChange(account); err != nil {
+		if err := s.BeginChange(r.Context(), account); err != nil {
 			return err
 		}
 		defer s.EndChange(account)

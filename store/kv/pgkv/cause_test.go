@@ -2,12 +2,14 @@ package pgkv_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"tollhouse/store/kv"
 	"tollhouse/store/kv/pgkv"
@@ -83,6 +85,9 @@ func TestWhatIsWrongWithADatabase(t *testing.T) {
 			t.Errorf("%s: %q, %q shows a name or a password", c.url, away.Reason, away.Remedy)
 		}
 	}
+	if away := awayReason(t, "postgres://app@"+startingServer(t)+"/theirs"); away.Reason != "it is starting or stopping (57P03)" || away.Lasts {
+		t.Errorf("a server that starts: %q, lasts: %t", away.Reason, away.Lasts)
+	}
 	s.Demote(t)
 	if away := awayReason(t, "postgres://app:right@"+here+"/theirs"); away.Reason != "it is only a replica" || away.Lasts {
 		t.Errorf("a replica: %q, lasts: %t", away.Reason, away.Lasts)
@@ -90,6 +95,32 @@ func TestWhatIsWrongWithADatabase(t *testing.T) {
 	if away := awayReason(t, "postgres://app:right@"+here+","+nobody+"/theirs"); !strings.Contains(away.Reason, here+": it is only a replica; "+nobody+": connect: connection refused") {
 		t.Errorf("a replica and a host that is down: %q", away.Reason)
 	}
+}
+
+// startingServer returns the address of a PostgreSQL that has not recovered yet.
+func startingServer(t *testing.T) string {
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			client := pgproto3.NewBackend(conn, conn)
+			for asked, err := client.ReceiveStartupMessage(); err == nil; asked, err = client.ReceiveStartupMessage() {
+				if _, isTLS := asked.(*pgproto3.SSLRequest); isTLS {
+					_, _ = conn.Write([]byte("N"))
+					continue
+				}
+				client.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P03", Message: "the database system is starting up"})
+				_ = client.Flush()
+				break
+			}
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // Promise (Postgres §3, §9): a role or database with other formats (DateStyle, TimeZone, bytea_output,
