@@ -2,12 +2,15 @@ package handlers
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"tollhouse/store/storetest"
@@ -27,7 +30,7 @@ func BenchmarkBudgets(b *testing.B) {
 		call func()
 	}{
 		{"Page", called(a.server.Public(), "/api/events?limit=100", token)},
-		{"Token", a.refreshing(b)},
+		{"Token", refreshing(b, a, "tess")},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			with := func() { a.server.Site.Load = bounded; bench.call() }
@@ -42,11 +45,11 @@ func BenchmarkBudgets(b *testing.B) {
 	}
 }
 
-// refreshing returns a call that refreshes one family's pair.
-func (a *apiHouse) refreshing(b *testing.B) func() {
+// refreshing returns a call that refreshes one family's pair, of a client and a user of its own.
+func refreshing(b *testing.B, a *apiHouse, name string) func() {
 	b.Helper()
 	client, clientSecret := a.Client(b)
-	a.User(b, "tess", "acct_refreshing")
+	a.User(b, name, "acct_refreshing")
 	form := url.Values{"client_id": {client.ID}, "client_secret": {clientSecret.Reveal()}}
 	issued := func() {
 		r := httptest.NewRequest(http.MethodPost, "/oauth/v2/token", strings.NewReader(form.Encode()))
@@ -63,11 +66,40 @@ func (a *apiHouse) refreshing(b *testing.B) func() {
 		form.Set("refresh_token", pair.Refresh)
 	}
 	form.Set("grant_type", "password")
-	form.Set("username", "tess")
+	form.Set("username", name)
 	form.Set("password", storetest.Password)
 	issued()
 	form.Del("username")
 	form.Del("password")
 	form.Set("grant_type", "refresh_token")
 	return issued
+}
+
+// BenchmarkRefresh is a rotation by 64 callers through the whole public handler, without
+// connections, each commit synced. It reports the processor time of the process for one.
+//
+//	go test ./handlers -run '^$' -bench 'Refresh$' -benchtime 30000x
+func BenchmarkRefresh(b *testing.B) {
+	const callers = 64
+	a := serveAPI(b, storetest.OnDisk(b))
+	a.server.Site.Log = slog.New(slog.NewJSONHandler(io.Discard, nil))
+	var calls []func()
+	for i := range callers {
+		calls = append(calls, refreshing(b, a, fmt.Sprintf("tess%d", i)))
+	}
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := storetest.CPU()
+	var working sync.WaitGroup
+	for _, call := range calls {
+		working.Go(func() {
+			for left.Add(-1) >= 0 {
+				call()
+			}
+		})
+	}
+	working.Wait()
+	b.ReportMetric(float64((storetest.CPU()-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpu returns the processor time that the process has used.
-func cpu() time.Duration {
+// CPU returns the processor time that the process has used.
+func CPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
 		return 0

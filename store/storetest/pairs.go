@@ -40,9 +40,9 @@ func (p *Pairs) Take(a, b Work) {
 }
 
 func take(w Work, times *[]time.Duration, used *time.Duration) {
-	before := cpu()
+	before := CPU()
 	*times = append(*times, w())
-	*used += cpu() - before
+	*used += CPU() - before
 }
 
 // pairParts is the number of parts of a run, to estimate the ratio's spread.
