@@ -145,7 +145,7 @@ func (g *growStore) fill(ctx context.Context, s settings) (binary string, err er
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
-		if err := t.importEvents(owner, benchTypes, 0, events/g.accounts, g.accounts); err != nil {
+		if err := t.importEvents(owner, benchTypes, nil, 0, events/g.accounts, g.accounts); err != nil {
 			return "", err
 		}
 	}

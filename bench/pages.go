@@ -198,8 +198,11 @@ func (t *instance) pageScenarios(events int, constant, empty *scenario) (scenari
 		return nil, err
 	}
 	scenarios = append(scenarios, &pageScenario{
-		scenario: &scenario{server: t.server, floor: empty, client: get(t.text("url")+"/api/events/"+id, access, 1)},
-		events:   events, page: "one event by id", where: "newest",
+		scenario: &scenario{server: t.server, floor: empty, client: getEach(func() string { return t.text("url") + ourPaths.event(anyEventID(events)) }, access, 1)},
+		events:   events, page: "one event by id", where: "random",
+	}, &pageScenario{
+		scenario: &scenario{server: t.server, floor: empty, client: get(t.text("url")+ourPaths.event(id), access, 1)},
+		events:   events, page: "the same event each time", where: "newest",
 	})
 	return append(scenarios, t.tailScenarios(events, empty, access)...), nil
 }

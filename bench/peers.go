@@ -205,7 +205,9 @@ func runPeers(s settings) error {
 		groups["page anywhere"] = append(groups["page anywhere"], &scenario{name: "page by type and range, " + name, server: from.server, durability: "read", floor: page,
 			client: getEach(func() string { return address + from.page(before()) }, from.bearer, size/2)})
 		groups["newest page"] = append(groups["newest page"], &scenario{name: "newest page by type, " + name, server: from.server, durability: "read", floor: page, client: get(address+from.page(0), from.bearer, size/2)})
-		groups["by id"] = append(groups["by id"], &scenario{name: "event by id, " + name, server: from.server, durability: "read", floor: empty, client: get(address+from.event(id), from.bearer, 1)})
+		groups["by id"] = append(groups["by id"], &scenario{name: "event by id, drawn at random, " + name, server: from.server, durability: "read", floor: empty,
+			client: getEach(func() string { return address + from.event(anyEventID(s.events)) }, from.bearer, 1)})
+		groups["same event"] = append(groups["same event"], &scenario{name: "the same event each time, " + name, server: from.server, durability: "read", floor: empty, client: get(address+from.event(id), from.bearer, 1)})
 	}
 	rotates := func(name, durability string, from *server, client func(*http.Client) (func() error, error)) {
 		groups["refresh"] = append(groups["refresh"], &scenario{name: "refresh, 64 clients, " + name, server: from, durability: durability, floor: form, clients: 64, client: client})
@@ -234,8 +236,10 @@ func runPeers(s settings) error {
 		}
 		if p.pages {
 			theirs := eventServer{served, cmp.Or(served.text("bearer"), peerSecret), cmp.Or(p.paths, &ourPaths)}
-			if err := sameEvents(all, theirs, id, 0, before(), before()); err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
+			for _, id := range []string{id, anyEventID(s.events)} {
+				if err := sameEvents(all, theirs, id, 0, before(), before()); err != nil {
+					return fmt.Errorf("%s: %w", p.name, err)
+				}
 			}
 			reads(p.name, theirs)
 		}
@@ -253,14 +257,14 @@ func runPeers(s settings) error {
 				return err
 			}
 			theirs := eventServer{onPostgres.server, bearer, &ourPaths}
-			if err := sameEvents(all, theirs, id, 0); err != nil {
+			if err := sameEvents(all, theirs, anyEventID(s.events), 0); err != nil {
 				return err
 			}
 			reads(oursOnPostgres, theirs)
 			rotates(oursOnPostgres, p.durability, onPostgres.server, onPostgres.rotate)
 		}
 	}
-	order := []string{"refresh", "page anywhere", "newest page", "by id"}
+	order := []string{"refresh", "page anywhere", "newest page", "by id", "same event"}
 	for _, group := range order {
 		scenarios = append(scenarios, groups[group]...)
 	}

@@ -38,7 +38,8 @@ func scenariosOf(s settings, floor *server, ours *instance) ([]*scenario, error)
 		empty, page, form,
 		{name: "events, page of 100 by type", server: ours.server, durability: "read", floor: page, client: getEach(byType, access, size)},
 		{name: "events, page of 100 by time", server: ours.server, durability: "read", floor: page, client: getEach(byTime, access, size/2)},
-		{name: "event by id", server: ours.server, durability: "read", floor: empty, client: get(ours.text("url")+"/api/events/"+id, access, 1)},
+		{name: "event by id, drawn at random", server: ours.server, durability: "read", floor: empty, client: getEach(func() string { return ours.text("url") + ourPaths.event(anyEventID(s.events)) }, access, 1)},
+		{name: "the same event each time", server: ours.server, durability: "read", floor: empty, client: get(ours.text("url")+ourPaths.event(id), access, 1)},
 		{name: "refresh rotation, 1 client", server: ours.server, durability: synced, floor: form, clients: 1, client: ours.rotate},
 		{name: "refresh rotation, 64 clients", server: ours.server, durability: synced, floor: form, clients: 64, client: ours.rotate},
 		{name: "password grant, 2 clients", server: ours.server, durability: synced, floor: form, clients: 2, client: func(hc *http.Client) (func() error, error) {

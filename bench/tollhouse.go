@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -127,7 +128,7 @@ func (t *instance) seed(events int, types []string, dir string) error {
 		types = benchTypes
 	}
 	for from := 0; from < events; from += importedTogether {
-		if err := t.importEvents(account, types, from, min(importedTogether, events-from), 1); err != nil {
+		if err := t.importEvents(account, types, eventID, from, min(importedTogether, events-from), 1); err != nil {
 			return err
 		}
 	}
@@ -139,7 +140,7 @@ const importedTogether = 1_000_000
 
 // importEvents sends events of an account, one of several that share the time, as they are
 // made.
-func (t *instance) importEvents(owner string, types []string, from, count, accounts int) error {
+func (t *instance) importEvents(owner string, types []string, ids func(int) string, from, count, accounts int) error {
 	begun := time.Now()
 	cmd := exec.Command(t.binary, "event", "import", "-", "--account", owner, "--quiet")
 	cmd.Args = append(cmd.Args, t.where...)
@@ -152,7 +153,7 @@ func (t *instance) importEvents(owner string, types []string, from, count, accou
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	err = writeEventsTo(in, types, from, count, accounts)
+	err = writeEventsTo(in, types, ids, from, count, accounts)
 	_ = in.Close()
 	if ended := cmd.Wait(); ended != nil {
 		return fmt.Errorf("tollhouse event import: %w: %s", ended, stderr.String())
@@ -182,27 +183,53 @@ func writeEventsFrom(path string, from, count int) error {
 		return err
 	}
 	defer file.Close()
-	if err := writeEventsTo(file, benchTypes, from, count, 1); err != nil {
+	if err := writeEventsTo(file, benchTypes, nil, from, count, 1); err != nil {
 		return err
 	}
 	return file.Close()
 }
 
 // writeEventsTo writes events of about 790 bytes, as many of each type, several
-// in every second, of all the accounts that share the time together.
-func writeEventsTo(w io.Writer, types []string, from, count, accounts int) error {
+// in every second, of all the accounts that share the time together. Without ids each gets one
+// of tollhouse's.
+func writeEventsTo(w io.Writer, types []string, ids func(int) string, from, count, accounts int) error {
 	b := bufio.NewWriter(w)
 	notes := strings.Repeat("lorem ipsum ", 42)
 	for i := from; i < from+count; i++ {
 		typ, resource := types[i%len(types)], i/len(types)%5000
 		kind, _, _ := strings.Cut(typ, ".")
-		_, err := fmt.Fprintf(b, `{"resource":"res_%d","source":"bench","location":"import","type":%q,"eventData":{"object":{"id":"res_%d","object":%q,"notes":%q},"previousAttributes":{"notes":"before"}},"createdAt":%d}`+"\n",
-			resource, typ, resource, kind, notes, firstSecond+i*accounts/eventsASecond)
+		member := ""
+		if ids != nil && ids(i) != "" {
+			member = fmt.Sprintf(`"id":%q,`, ids(i))
+		}
+		_, err := fmt.Fprintf(b, `{%s"resource":"res_%d","source":"bench","location":"import","type":%q,"eventData":{"object":{"id":"res_%d","object":%q,"notes":%q},"previousAttributes":{"notes":"before"}},"createdAt":%d}`+"\n",
+			member, resource, typ, resource, kind, notes, firstSecond+i*accounts/eventsASecond)
 		if err != nil {
 			return err
 		}
 	}
 	return b.Flush()
+}
+
+// Of each thousand events the last ones, as many as there are types, keep an id of tollhouse's:
+// one by such an id is read without a look for the id.
+const thousand, keepOwn = 1000, 50
+
+// eventID is the id of an event as another system made it, in no order of time, or "".
+func eventID(number int) string {
+	if number%thousand >= thousand-keepOwn {
+		return ""
+	}
+	return fmt.Sprintf("evt_%016x", uint64(number+1)*0x9e3779b97f4a7c15)
+}
+
+// anyEventID draws the id of one of so many events.
+func anyEventID(events int) string {
+	for {
+		if id := eventID(rand.IntN(events)); id != "" {
+			return id
+		}
+	}
 }
 
 func (t *instance) tokenRequest(hc *http.Client, form url.Values) (answer struct {
