@@ -72,7 +72,7 @@ func (c *Console) ServerLog(format string, level slog.Level) (*slog.Logger, erro
 		if isText {
 			return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 		}
-		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+		return newPlainLines(w, &slog.HandlerOptions{Level: level})
 	}
 	c.lines = &logLines{to: c.Err, gather: gatherFor, missing: func(lines uint64) []byte {
 		var line bytes.Buffer

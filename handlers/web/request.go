@@ -198,8 +198,8 @@ func (s *Site) logRequest(r *http.Request, w *recorder, facts *RequestFacts, too
 		slog.Int("status", w.status),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 	)
-	line.AddAttrs(facts.Attrs...)
-	_ = log.Handle(r.Context(), line) // as slog does
+	line.AddAttrs(slog.Attr{Value: slog.GroupValue(facts.Attrs...)}) // as if each stood here, without another list
+	_ = log.Handle(r.Context(), line)                                // as slog does
 }
 
 // methodName keeps unknown methods out of the log.
