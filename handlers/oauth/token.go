@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"tollhouse/handlers/web"
 	"tollhouse/store"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 )
 
 // tokenRequest is a parsed request to the token endpoint (RFC 6749 §3.2).
@@ -166,13 +166,24 @@ func AnswerOf(issued store.Issued) TokenAnswer {
 
 // WriteToken sends issued tokens.
 func WriteToken(w http.ResponseWriter, issued store.Issued) {
-	body, err := json.Marshal(AnswerOf(issued))
-	if err != nil {
-		panic("oauth: token answer cannot be encoded: " + err.Error())
+	body := append(AnswerOf(issued).append(make([]byte, 0, answerSize)), '\n')
+	web.WriteBody(w, http.StatusOK, web.AsJSON, body) // a client that disconnected repeats its request
+}
+
+const answerSize = 256 // bytes, that most answers fit into
+
+// append appends the answer as JSON.
+func (a TokenAnswer) append(b []byte) []byte {
+	b = snapshot.AppendString(append(b, `{"access_token":`...), a.AccessToken)
+	b = strconv.AppendInt(append(b, `,"expires_in":`...), a.ExpiresIn, 10)
+	if a.RefreshToken != "" {
+		b = snapshot.AppendString(append(b, `,"refresh_token":`...), a.RefreshToken)
 	}
-	body = append(body, '\n')
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // a client that disconnected repeats its request
+	b = append(b, `,"scope":`...)
+	if a.Scope == nil {
+		b = append(b, "null"...)
+	} else {
+		b = snapshot.AppendString(b, *a.Scope)
+	}
+	return append(snapshot.AppendString(append(b, `,"token_type":`...), a.TokenType), '}')
 }
