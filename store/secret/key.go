@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"strings"
+	"sync"
 )
 
 // KeySize is the length of the server key in bytes.
@@ -75,15 +77,39 @@ func (k Key) subKey(label string) []byte {
 // same tokens: a repeated refresh gets the identical answer although only the nonce is
 // stored.
 func (k Key) Successors(old Token, nonce Nonce) (access, refresh Token) {
-	mac := hmac.New(sha256.New, k.bytes[:])
-	derive := func(kind Kind) Token {
-		mac.Reset()
-		mac.Write([]byte(kind))
-		mac.Write([]byte(old.Reveal()))
-		mac.Write(nonce[:])
-		return newToken(kind, [32]byte(mac.Sum(nil)))
+	s := states.Get().(*keyedState)
+	defer s.release()
+	if s.mac == nil || s.key != k {
+		s.key, s.mac = k, hmac.New(sha256.New, k.bytes[:])
 	}
-	return derive(AccessToken), derive(RefreshToken)
+	return s.derive(AccessToken, old, nonce), s.derive(RefreshToken, old, nonce)
+}
+
+// keyedState is the state of an HMAC after its key, which takes as long to make as the MAC of a
+// token. It serves one call at a time.
+type keyedState struct {
+	key  Key
+	mac  hash.Hash
+	text []byte
+	sum  [sha256.Size]byte
+}
+
+var states = sync.Pool{New: func() any { return &keyedState{} }}
+
+func (s *keyedState) derive(kind Kind, old Token, nonce Nonce) Token {
+	s.mac.Reset()
+	s.text = append(append(append(s.text[:0], kind...), old.Reveal()...), nonce[:]...)
+	s.mac.Write(s.text)
+	s.mac.Sum(s.sum[:0])
+	return newToken(kind, s.sum)
+}
+
+// release keeps the state, without anything of the token.
+func (s *keyedState) release() {
+	s.mac.Reset()
+	clear(s.text)
+	clear(s.sum[:])
+	states.Put(s)
 }
 
 // Code derives the authorization code of a consent screen.

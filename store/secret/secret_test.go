@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/big"
 	"strings"
+	"sync"
 	"testing"
 
 	"tollhouse/store/secret"
@@ -142,6 +143,53 @@ func TestSuccessors(t *testing.T) {
 		if got.Reveal() != want {
 			t.Errorf("Successors gives %s, want %s as in earlier releases", got.Reveal(), want)
 		}
+	}
+}
+
+// TestSuccessorsOfManyCallers: the states that callers share keep nothing of another's key or token.
+func TestSuccessorsOfManyCallers(t *testing.T) {
+	t.Parallel()
+	type call struct {
+		key   secret.Key
+		old   secret.Token
+		nonce secret.Nonce
+		want  [2]string
+	}
+	derive := func(c call) [2]string {
+		access, refresh := c.key.Successors(c.old, c.nonce)
+		return [2]string{access.Reveal(), refresh.Reveal()}
+	}
+	long, _ := secret.Fixture(strings.Repeat("x", secret.FixtureSizeMax))
+	keys := []secret.Key{secret.NewKey(nil), secret.NewKey(nil)}
+	var calls []call
+	for i := range 64 {
+		c := call{key: keys[i%2], old: secret.New(nil, secret.RefreshToken), nonce: secret.NewNonce(nil)}
+		if i%5 == 0 {
+			c.old = long
+		}
+		c.want = derive(c)
+		calls = append(calls, c)
+	}
+	var callers sync.WaitGroup
+	for first := range 8 {
+		callers.Go(func() {
+			for i := range 500 {
+				if c := calls[(first*7+i*13)%len(calls)]; derive(c) != c.want {
+					t.Errorf("call %d of caller %d got other tokens than alone", i, first)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// BenchmarkSuccessors derives the pair of a rotation.
+func BenchmarkSuccessors(b *testing.B) {
+	key, old, nonce := secret.NewKey(nil), secret.New(nil, secret.RefreshToken), secret.NewNonce(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		key.Successors(old, nonce)
 	}
 }
 
