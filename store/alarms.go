@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"tollhouse/store/kv"
@@ -187,7 +186,7 @@ func (s *Store) KeepHappening(ctx context.Context, h Happening) error {
 	if err != nil || !isHeard {
 		return err
 	}
-	return s.SaveAlarms(ctx, map[string][]byte{happeningPrefix + strings.ToLower(secret.Text(nil)): mustJSON(h)})
+	return s.SaveAlarms(ctx, map[string][]byte{secret.Name(nil, happeningPrefix): mustJSON(h)})
 }
 
 // TakeHappenings returns the happenings that wait, by the names of their records. The sender

@@ -142,7 +142,7 @@ func checkClientID(id string) error {
 	return nil
 }
 
-func (s *Store) newClientID() string { return clientIDPrefix + strings.ToLower(secret.Text(s.random)) }
+func (s *Store) newClientID() string { return secret.Name(s.random, clientIDPrefix) }
 
 // CreateFixedClient is CreateClient with a given id and secret, for the demo of dev
 // and for fixtures. An empty id is drawn. Errors: *InvalidError, ErrExists.

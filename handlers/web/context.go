@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
@@ -27,7 +26,7 @@ type RequestFacts struct {
 	Params    httprouter.Params
 	Principal *store.Principal
 	Attrs     []slog.Attr // of the log line
-	room      [6]slog.Attr
+	room      [8]slog.Attr
 	Served    Served
 	Lease     Lease
 	Exchange  exchange // nil unless dev watches the request
@@ -40,7 +39,7 @@ type exchange interface {
 }
 
 func newFacts(began time.Time, source netip.Addr, ids secret.Source) *RequestFacts {
-	f := &RequestFacts{ID: "req_" + strings.ToLower(secret.Text(ids)), Began: began, Source: source}
+	f := &RequestFacts{ID: secret.Name(ids, "req_"), Began: began, Source: source}
 	f.Attrs = f.room[:0]
 	return f
 }

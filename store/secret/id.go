@@ -33,18 +33,27 @@ func NewCount(from Source) uint64 {
 	return binary.BigEndian.Uint64(b[:]) >> 16
 }
 
-// The alphabet of RFC 4648 §6.
-const base32Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+// The alphabet of RFC 4648 §6, and in lower case.
+const (
+	base32Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	base32Lower  = "abcdefghijklmnopqrstuvwxyz234567"
+)
 
 // Text returns 26 random digits in upper-case base32, 130 bits, for names that are not
-// secret: ids of clients and requests, and form nonces.
-func Text(from Source) string {
-	var b [26]byte
-	from.fill("name", b[:])
-	for i := range b {
-		b[i] = base32Digits[b[i]&31]
+// secret, such as form nonces.
+func Text(from Source) string { return named(from, "", base32Digits) }
+
+// Name returns a prefix with the digits of Text in lower case, for ids of clients and requests.
+func Name(from Source, prefix string) string { return named(from, prefix, base32Lower) }
+
+func named(from Source, prefix, digits string) string {
+	var drawn [26]byte
+	from.fill("name", drawn[:])
+	b := append(make([]byte, 0, 64), prefix...)
+	for _, c := range drawn {
+		b = append(b, digits[c&31])
 	}
-	return string(b[:])
+	return string(b)
 }
 
 // crockford is the alphabet of visible ids. It leaves out i, l, o and u, which are

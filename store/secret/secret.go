@@ -54,7 +54,9 @@ func (s Source) fill(sequence string, b []byte) {
 		rand.Read(b) // never fails: crypto/rand crashes the process instead
 		return
 	}
-	s(sequence, b)
+	own := make([]byte, len(b)) // so that b need not be on the heap
+	s(sequence, own)
+	copy(b, own)
 }
 
 // Token is a secret. The zero Token matches nothing.
