@@ -52,10 +52,6 @@ func (p Params) given(name string) bool {
 }
 
 func (p *Params) add(name, value string) *Problem {
-	if p.Values == nil {
-		p.Values, p.Repeated, p.Further, p.NoString = map[string]string{}, map[string]bool{}, map[string][]string{},
-			map[string]bool{}
-	}
 	if p.count++; p.count > ParamCountMax {
 		return InvalidRequest("The request has more than %d parameters.", ParamCountMax)
 	}
@@ -63,9 +59,15 @@ func (p *Params) add(name, value string) *Problem {
 		return InvalidRequest("A parameter contains a NUL character or is not valid UTF-8.")
 	}
 	if p.given(name) {
+		if p.Repeated == nil {
+			p.Repeated, p.Further = map[string]bool{}, map[string][]string{}
+		}
 		p.Repeated[name] = true
 		p.Further[name] = append(p.Further[name], value)
 		return nil
+	}
+	if p.Values == nil {
+		p.Values = map[string]string{}
 	}
 	p.Values[name] = value
 	return nil
@@ -195,10 +197,10 @@ func readCharged(ctx context.Context, from io.Reader, d *Lease) ([]byte, error) 
 
 // ParseMultipart reads a multipart/form-data body without files.
 func ParseMultipart(body []byte, boundary string) (Params, *Problem) {
-	broken := InvalidRequest("The multipart body is malformed.")
+	broken := func() *Problem { return InvalidRequest("The multipart body is malformed.") }
 	// The reader accepts a body that was cut off in a part's header.
 	if boundary == "" || !bytes.Contains(body, []byte("--"+boundary+"--")) {
-		return Params{}, broken
+		return Params{}, broken()
 	}
 	var p Params
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
@@ -208,14 +210,14 @@ func ParseMultipart(body []byte, boundary string) (Params, *Problem) {
 			return p, nil
 		}
 		if err != nil {
-			return Params{}, broken
+			return Params{}, broken()
 		}
 		if part.FileName() != "" {
 			return Params{}, InvalidRequest("A parameter is sent as a file; send it as a plain field.")
 		}
 		value, err := io.ReadAll(part)
 		if err != nil {
-			return Params{}, broken
+			return Params{}, broken()
 		}
 		if refused := p.add(part.FormName(), string(value)); refused != nil {
 			return Params{}, refused
@@ -251,6 +253,9 @@ func ParseJSONParams(body []byte) (p Params, refused *Problem) {
 			return Params{}, refused
 		}
 		if kind != snapshot.String && kind != snapshot.Null {
+			if p.NoString == nil {
+				p.NoString = map[string]bool{}
+			}
 			p.NoString[m.Name] = true
 		}
 	}
