@@ -171,7 +171,11 @@ func (s *shard) replace(key string, e entry) {
 	if s.off {
 		return
 	}
-	s.remove(key)
+	if was, young := s.young[key]; young && e.value != nil { // its size is put's to add
+		s.size -= was.size(key)
+	} else {
+		s.remove(key)
+	}
 	if e.value == nil {
 		s.floor = max(s.floor, e.since)
 		return
@@ -179,7 +183,7 @@ func (s *shard) replace(key string, e entry) {
 	s.put(key, e)
 }
 
-// put stores an entry under a new key, and drops the old ones when the young ones are
+// put stores an entry under a key whose size is not counted, and drops the old ones when the young ones are
 // too many.
 func (s *shard) put(key string, e entry) {
 	if s.young == nil {

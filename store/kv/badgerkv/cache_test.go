@@ -76,6 +76,15 @@ func TestCacheAnswersAsTheEngine(t *testing.T) {
 					return value
 				}
 				t.Repeat(map[string]func(*rapid.T){
+					"": func(t *rapid.T) {
+						size := 0
+						for k, e := range s.young {
+							size += e.size(k)
+						}
+						if !s.off && s.size != size {
+							t.Fatalf("the young entries count as %d bytes and have %d", s.size, size)
+						}
+					},
 					"commit": func(t *rapid.T) {
 						next, version := map[string]string{}, len(history)
 						for k, v := range history[version-1] {
@@ -262,5 +271,20 @@ func TestDamageIsNotCached(t *testing.T) {
 				wantDamage(t, damaged)
 			}
 		})
+	}
+}
+
+// BenchmarkCacheReplaces replaces the record of a token by its next version.
+func BenchmarkCacheReplaces(b *testing.B) {
+	c := newCache(Options{Recent: "t", RecentMax: 8 << 20, Memory: MemoryDefault})
+	var keys []string
+	for i := range 10_000 {
+		keys = append(keys, fmt.Sprintf("t%032d", i))
+	}
+	value := make([]byte, 150)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		key := keys[i%len(keys)]
+		c.shardOf([]byte(key)).replace(key, entry{value, uint64(i)})
 	}
 }
