@@ -57,6 +57,12 @@ func (a *Admission) End(now time.Time, commit time.Duration, waiting int) {
 	}
 }
 
+// Fail notes that the group has failed, which says nothing of a crowd.
+func (a *Admission) Fail() {
+	a.taken.Store(0)
+	a.standing = time.Time{}
+}
+
 // Crowded reports whether a change that comes now should be refused, while so many wait behind
 // the present group.
 func (a *Admission) Crowded(now time.Time, waiting int) bool {

@@ -216,17 +216,18 @@ func (c *committer) settle() {
 	}
 	c.admission.Begin(time.Now())
 	c.admission.Take(len(c.group))
-	defer func() { c.admission.End(time.Now(), c.took, len(c.queue)+len(c.rest)) }()
 	for {
 		err := c.db.stopped()
 		if err == nil {
 			err = c.attempt()
 		}
 		if err == nil {
+			c.admission.End(time.Now(), c.took, len(c.queue)+len(c.rest))
 			c.answer()
 			return
 		}
 		if !isPassing(err) || time.Since(c.first) > c.db.opts.wait(tryMax) {
+			c.admission.Fail()
 			c.refuse(err)
 			return
 		}
