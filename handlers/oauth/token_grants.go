@@ -27,13 +27,13 @@ func (s *Server) passwordGrant(ctx context.Context, client store.Client, p web.P
 	if err != nil {
 		return store.Issued{}, err
 	}
-	wrong := web.InvalidGrant("Wrong username or password.")
+	const wrong = "Wrong username or password."
 	// A confidential client serves many people, so it is charged instead of its
 	// address.
 	try := throttle.Attempt{Name: p.Value("username"), Client: client.ID, Source: web.FactsFrom(ctx).Source}
 	user, err := s.AuthenticateUser(ctx, attempt{Attempt: try}, p.Value("password"))
 	if errors.Is(err, record.ErrMismatch) {
-		return store.Issued{}, wrong.Because(err)
+		return store.Issued{}, web.InvalidGrant(wrong).Because(err)
 	}
 	if err != nil {
 		return store.Issued{}, err
@@ -44,7 +44,7 @@ func (s *Server) passwordGrant(ctx context.Context, client store.Client, p web.P
 		return store.Issued{},
 			tooOften("The client requests tokens for this user too often", store.ClientGrantEvery).Because(err)
 	case errors.Is(err, record.ErrDisabled):
-		return store.Issued{}, wrong.Because(err)
+		return store.Issued{}, web.InvalidGrant(wrong).Because(err)
 	case errors.Is(err, store.ErrFactorNeeded):
 		web.OutcomeOf(ctx).SignIn = web.SecondFactorNeeded
 		s.auditRefusal(ctx, store.AuditLine{What: store.AuditLoginRefused, Reason: web.SecondFactorNeeded, ClientID: client.ID, UserID: user.Subject()})
@@ -58,18 +58,18 @@ func (s *Server) codeGrant(ctx context.Context, client store.Client, p web.Param
 	if err := need(p, "code", "redirect_uri"); err != nil {
 		return store.Issued{}, err
 	}
-	wrong := web.InvalidGrant("The authorization code is unknown, used or expired, or it does not match this request.")
+	const wrong = "The authorization code is unknown, used or expired, or it does not match this request."
 	code, ok := secret.Parse(secret.Code, p.Value("code"))
 	if !ok {
 		s.auditRefusedToken(ctx, client, record.ErrNotFound)
-		return store.Issued{}, wrong
+		return store.Issued{}, web.InvalidGrant(wrong)
 	}
 	issued, err := s.site.Store.RedeemCode(ctx, store.Redemption{
 		Client: client, Code: code, RedirectURI: p.Value("redirect_uri"), Verifier: p.Value("code_verifier"), By: web.By(ctx),
 	})
 	if isRefusal(err) {
 		s.auditRefusedToken(ctx, client, err)
-		return store.Issued{}, wrong.Because(err)
+		return store.Issued{}, web.InvalidGrant(wrong).Because(err)
 	}
 	return issued, err
 }
@@ -83,7 +83,6 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p web.Pa
 	if !ok {
 		return store.Issued{}, unknownScope(p.Value("scope"))
 	}
-	wrong := web.InvalidGrant("The refresh token is unknown, used, expired or revoked, or it belongs to another client.")
 	token, err := s.site.Store.ParseToken(ctx, secret.RefreshToken, p.Value("refresh_token"))
 	var issued store.Issued
 	if err == nil {
@@ -98,7 +97,7 @@ func (s *Server) refreshGrant(ctx context.Context, client store.Client, p web.Pa
 		return store.Issued{}, tooOften("Too many refreshes", s.site.Store.Lifetimes().RotationEvery()).Because(err)
 	case isRefusal(err):
 		s.auditRefusedToken(ctx, client, err)
-		return store.Issued{}, wrong.Because(err)
+		return store.Issued{}, web.InvalidGrant("The refresh token is unknown, used, expired or revoked, or it belongs to another client.").Because(err)
 	}
 	return issued, err
 }
