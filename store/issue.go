@@ -26,16 +26,23 @@ type Issued struct {
 // pair is a new access and refresh token and a new family id, drawn before the
 // transaction.
 type pair struct {
-	access, refresh secret.Token
-	nonce           secret.Nonce // from which they are derived, if they are
-	family          secret.ID
-	tail            [8]byte // for the audit line
+	access, refresh         secret.Token
+	accessHash, refreshHash secret.Hash  // not computed while others wait for the transaction
+	nonce                   secret.Nonce // from which they are derived, if they are
+	family                  secret.ID
+	tail                    [8]byte // for the audit line
+}
+
+func pairOf(access, refresh secret.Token) pair {
+	return pair{access: access, refresh: refresh, accessHash: access.Hash(), refreshHash: refresh.Hash()}
 }
 
 func (s *Store) newPair() pair { return newPairFrom(s.random) }
 
 func newPairFrom(random secret.Source) pair {
-	return pair{access: secret.New(random, secret.AccessToken), refresh: secret.New(random, secret.RefreshToken), family: secret.NewID(random), tail: secret.NewTail(random)}
+	p := pairOf(secret.New(random, secret.AccessToken), secret.New(random, secret.RefreshToken))
+	p.family, p.tail = secret.NewID(random), secret.NewTail(random)
+	return p
 }
 
 func lineageOf(c Client, u User) lineage {
@@ -117,7 +124,7 @@ func (s *Store) IssueForClient(ctx context.Context, by By, c Client, account str
 		if err := createFamily(tx, f); err != nil {
 			return err
 		}
-		err := writeAccessToken(tx, accessToken{lineage: f.lineage, hash: pair.access.Hash(), family: f.id, scope: scope, issuedAt: now, expiresAt: f.expiresAt})
+		err := writeAccessToken(tx, accessToken{lineage: f.lineage, hash: pair.accessHash, family: f.id, scope: scope, issuedAt: now, expiresAt: f.expiresAt})
 		if err != nil {
 			return err
 		}
@@ -150,14 +157,14 @@ func (s *Store) issueFirst(tx kv.Txn, f family, p pair, now time.Time) (Issued, 
 func (s *Store) storePair(tx kv.Txn, f family, p pair, accessScope Scope, parent secret.Hash, now time.Time) (time.Time, error) {
 	ends := earlier(now.Add(s.Lifetimes().AccessToken), f.expiresAt)
 	err := writeAccessToken(tx, accessToken{
-		lineage: f.lineage, hash: p.access.Hash(), family: f.id, scope: accessScope,
+		lineage: f.lineage, hash: p.accessHash, family: f.id, scope: accessScope,
 		issuedAt: now, expiresAt: ends, confirms: parent,
 	})
 	if err != nil {
 		return time.Time{}, err
 	}
 	return ends, writeRefreshToken(tx, refreshToken{
-		hash: p.refresh.Hash(), family: f.id, parent: parent, scope: f.scope,
+		hash: p.refreshHash, family: f.id, parent: parent, scope: f.scope,
 		expiresAt: earlier(now.Add(s.Lifetimes().RefreshToken), f.expiresAt), nonce: p.nonce,
 	}, f.expiresAt)
 }

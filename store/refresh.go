@@ -54,12 +54,12 @@ type Refresh struct {
 func (s *Store) RotateRefresh(ctx context.Context, r Refresh) (Issued, error) {
 	now := s.Now()
 	nonce, tail := secret.NewNonce(s.random), secret.NewTail(s.random)
-	next := s.successors(r.Token, nonce)
+	next, hash := s.successors(r.Token, nonce), r.Token.Hash()
 	var out rotation
 	n := s.ending(r.By, tail)
 	err := s.tokens.UpdateOf(s.naming(ctx, r.keys(s.recent)), s.db, func(tx kv.Txn) (account string, err error) {
 		n.Begin()
-		out = rotation{s: s, tx: tx, ending: n, now: now, token: r.Token, asked: r.Scope, by: r.By, tail: tail, next: next}
+		out = rotation{s: s, tx: tx, ending: n, now: now, token: r.Token, hash: hash, asked: r.Scope, by: r.By, tail: tail, next: next}
 		err = out.run(r)
 		return out.family.account, err
 	})
@@ -87,8 +87,9 @@ func (r Refresh) keys(rc *recent) func() [][]byte {
 
 // successors derives the pair that replaces a refresh token under a nonce.
 func (s *Store) successors(old secret.Token, nonce secret.Nonce) pair {
-	access, refresh := s.key.Successors(old, nonce)
-	return pair{access: access, refresh: refresh, nonce: nonce}
+	p := pairOf(s.key.Successors(old, nonce))
+	p.nonce = nonce
+	return p
 }
 
 // rotation is one run of the transaction with its outcome.
@@ -98,6 +99,7 @@ type rotation struct {
 	ending *webhook.Ending
 	now    time.Time
 	token  secret.Token
+	hash   secret.Hash // the token's
 	asked  Scope
 	by     By
 	tail   [8]byte // for the audit line
@@ -116,7 +118,7 @@ func (o *rotation) run(r Refresh) error {
 	if err := r.Client.stands(o.tx); err != nil {
 		return err
 	}
-	t, f, err := readRefreshWithFamily(o.tx, r.Token.Hash())
+	t, f, err := readRefreshWithFamily(o.tx, o.hash)
 	if err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (o *rotation) readPair(t refreshToken) (made pair, rotated bool, err error)
 
 // isConfirming reports whether a use of the pair is recorded but not yet stored.
 func (o *rotation) isConfirming(made pair) bool {
-	return o.s.lastUsed.isConfirming(made.access.Hash()) || o.s.lastUsed.isConfirming(made.refresh.Hash())
+	return o.s.lastUsed.isConfirming(made.accessHash) || o.s.lastUsed.isConfirming(made.refreshHash)
 }
 
 func (o *rotation) revoke(reason string) error {
@@ -214,7 +216,7 @@ func (o *rotation) repeat(t refreshToken, made pair) error {
 		return record.ErrExpired // the grace period is at most an access token's lifetime; the family may expire sooner
 	}
 	o.next = made
-	if _, err := readRefreshToken(o.tx, o.next.refresh.Hash()); err != nil {
+	if _, err := readRefreshToken(o.tx, o.next.refreshHash); err != nil {
 		return err
 	}
 	o.again, o.scope, o.ends = true, t.pairScope, t.pairEnds
@@ -229,10 +231,10 @@ func (o *rotation) replacePair(t refreshToken, lost pair) error {
 		return err
 	}
 	o.scope = t.pairScope
-	if err := o.tx.Delete(record.AccessTokenKey(lost.access.Hash())); err != nil {
+	if err := o.tx.Delete(record.AccessTokenKey(lost.accessHash)); err != nil {
 		return err
 	}
-	unseen, err := readRefreshToken(o.tx, lost.refresh.Hash())
+	unseen, err := readRefreshToken(o.tx, lost.refreshHash)
 	if err != nil {
 		return err
 	}
@@ -266,7 +268,7 @@ func (o *rotation) makePair(t refreshToken) (err error) {
 	if o.ends, err = o.s.storePair(o.tx, o.family, o.next, o.scope, t.hash, o.now); err != nil {
 		return err
 	}
-	t.nonce, t.successor = secret.Nonce{}, o.next.refresh.Hash()
+	t.nonce, t.successor = secret.Nonce{}, o.next.refreshHash
 	t.pairMadeAt, t.pairEnds, t.pairScope, t.confirmed = o.now, o.ends, o.scope, false
 	return writeRefreshToken(o.tx, t, o.family.expiresAt)
 }
