@@ -209,20 +209,20 @@ func (c Client) gains(before Client) bool {
 
 // FindClient returns the client with that id. Errors: ErrNotFound.
 func (s *Store) FindClient(ctx context.Context, id string) (Client, error) {
-	c, err := s.findClient(ctx, id)
+	c, err := s.findClient(ctx, id, decodeClient)
 	if err != nil {
 		return Client{}, fmt.Errorf("find client: %w", err)
 	}
 	return c, nil
 }
 
-func (s *Store) findClient(ctx context.Context, id string) (c Client, err error) {
+func (s *Store) findClient(ctx context.Context, id string, decode func(id string, v []byte) (Client, error)) (c Client, err error) {
 	if !IsClientID(id) {
 		return Client{}, record.ErrNotFound
 	}
 	err = s.db.View(ctx, func(r kv.Reader) error {
-		if c, err = readClient(r, id); record.IsAbsent(err) {
-			return refuseClient()
+		if c, err = record.Read(r, record.ClientKey(id), id, decode); record.IsAbsent(err) {
+			return refuseClient(decode)
 		}
 		return err
 	})

@@ -38,7 +38,7 @@ func (s clientSecret) text() string { return hex.EncodeToString(s.hash[:]) + s.f
 // is charged for it, or refuses it. The first right use replaces that hash by ours. Errors:
 // ErrMismatch, that of admit, ErrBusy.
 func (s *Store) AuthenticateClient(ctx context.Context, id, presented string, admit func() (secret.Caller, error)) (Client, error) {
-	c, err := s.findClient(ctx, id)
+	c, err := s.findClient(ctx, id, s.decoded.decode)
 	if err != nil && !errors.Is(err, record.ErrNotFound) {
 		return Client{}, fmt.Errorf("authenticate client: %w", err)
 	}

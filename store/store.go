@@ -109,6 +109,7 @@ type Store struct {
 	db         kv.DB
 	isShared   bool // with other processes
 	recent     *recent
+	decoded    decodedClients
 	now        Now
 	key        secret.Key
 	random     secret.Source
@@ -178,7 +179,7 @@ func Open(ctx context.Context, db kv.DB, o Options) (*Store, error) {
 	if err := o.Lifetimes.Check(); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, log: o.Log, random: o.Random, fixtures: o.Fixtures, clientsMax: uint64(cmp.Or(o.Clients, clientsMax))}
+	s := &Store{db: db, now: o.Now, key: o.Key, hasher: o.Hasher, log: o.Log, random: o.Random, fixtures: o.Fixtures, clientsMax: uint64(cmp.Or(o.Clients, clientsMax)), decoded: newDecodedClients()}
 	if _, s.isShared = db.(kv.Caller); s.isShared {
 		s.recent = newRecent()
 	}
