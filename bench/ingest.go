@@ -73,14 +73,19 @@ type taken struct {
 	client time.Duration // and of who sends
 }
 
-// engineOptions are those with which tollhouse opens the engine.
+// engineOptions are those with which tollhouse opens the engine: engine in
+// store/kv/badgerkv/options.go, with the default of --memory.
 func engineOptions(dir string) badger.Options {
-	return badger.DefaultOptions(dir).
+	o := badger.DefaultOptions(dir).
 		WithLogger(nil).WithSyncWrites(true).WithDetectConflicts(false).WithNumVersionsToKeep(1).
-		WithMemTableSize(16 << 20).WithNumMemtables(2).WithValueThreshold(128 << 10).WithVLogPercentile(0).
-		WithValueLogFileSize(16 << 20).WithBlockSize(16 << 10).WithBlockCacheSize(32 << 20).WithIndexCacheSize(16 << 20).
-		WithBaseLevelSize(256 << 20).WithNumLevelZeroTables(8).WithNumLevelZeroTablesStall(20).
-		WithCompression(options.Snappy).WithNumCompactors(2).WithMetricsEnabled(false)
+		WithMemTableSize(8 << 20).WithNumMemtables(2).WithBaseTableSize(512 << 10).
+		WithValueThreshold(128 << 10).WithVLogPercentile(0).WithValueLogFileSize(16 << 20).
+		WithBlockSize(16 << 10).WithBlockCacheSize(38 << 20).WithIndexCacheSize(0).
+		WithBaseLevelSize(256 << 20).WithNumLevelZeroTables(8).WithNumLevelZeroTablesStall(20).WithCompactL0OnClose(false).
+		WithCompression(options.Snappy).WithNumCompactors(2).WithMetricsEnabled(false).
+		WithChecksumVerificationMode(options.NoVerification)
+	o.TableSizeMultiplier = 4
+	return o
 }
 
 // batchWritten stores each line of a file twice, under keys of the length and

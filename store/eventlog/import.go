@@ -108,6 +108,7 @@ type Importer struct {
 	// Lines are parsed in lineArena; what must outlive the line is copied to its
 	// draft.
 	lineArena snapshot.Arena
+	line      eventLine      // being parsed
 	object    []byte         // the snapshot of the line
 	drafts    []byte         // what the drafts of the latest lines share
 	batch     *importBatch   // being filled
@@ -124,7 +125,7 @@ type importLine struct {
 	refused *LineError
 	number  int
 	offset  int64
-	draft   *draft
+	draft   draft
 	kind    string
 	// position is that of a native id; else, until the line is recorded, the first of
 	// its second.

@@ -16,6 +16,7 @@ type importBatch struct {
 	writes    int // as one Update counts them
 	ofLine    int // of those, what each line has for itself
 	bytes     int
+	bytesMax  int
 	types     map[string]bool
 	resources map[[2]string]bool
 	hours     map[uint32]struct{}
@@ -26,7 +27,22 @@ func (l *Log) newImportBatch() *importBatch {
 	if !l.isFeedOff() {
 		ofLine++
 	}
-	return &importBatch{ofLine: ofLine, types: map[string]bool{}, resources: map[[2]string]bool{}, hours: map[uint32]struct{}{}}
+	return &importBatch{ofLine: ofLine, bytesMax: l.importSizes().bytesMax - batchReserve, lines: make([]importLine, 0, batchLinesUsual), types: map[string]bool{}, resources: map[[2]string]bool{}, hours: map[uint32]struct{}{}}
+}
+
+// importSizes are how many bytes the Update of a batch may write, and how many batches are sent
+// together, so that the engine starts the next commit without waiting for the importer.
+type importSizes struct{ bytesMax, together int }
+
+// importSizes depend on the engine. One of this process commits up to 1.2 MB at once: a batch of
+// the largest size leaves no room for another, but of these three or four share a sync. Seven
+// have as many lines as three of the largest, so updates of others wait no longer for their turn.
+// On a shared engine each batch costs round trips.
+func (l *Log) importSizes() importSizes {
+	if l.others.engine != nil {
+		return importSizes{kv.UpdateBytesMax, 3}
+	}
+	return importSizes{384 << 10, 7}
 }
 
 // A batch must fit one Update, with a reserve for what it writes once (the account, the head,
@@ -34,15 +50,16 @@ func (l *Log) newImportBatch() *importBatch {
 // longest keys.
 const (
 	batchWritesMax  = kv.UpdateWritesMax - 9
-	batchBytesMax   = kv.UpdateBytesMax - 4<<10
+	batchReserve    = 4 << 10                  // bytes
 	lineWritesMax   = 7 + hourWrites           // log, type and resource lists; feed, foreign id, known type, resource; counts
 	lineKeysSizeMax = 1<<10 + feedEntrySizeMax // all keys and small records of one line
 	batchLinesMax   = 1000                     // including rejected ones
+	batchLinesUsual = 128
 )
 
 // fits reports whether the batch has room for l.
 func (b *importBatch) fits(l *importLine) bool {
-	return b.writes+lineWritesMax <= batchWritesMax && b.bytes+l.size() <= batchBytesMax && len(b.lines) < batchLinesMax
+	return b.writes+lineWritesMax <= batchWritesMax && b.bytes+l.size()+hourWrites*tallySizeMax <= b.bytesMax && len(b.lines) < batchLinesMax
 }
 
 // size is an upper bound of what l adds to an Update, in bytes.
@@ -73,10 +90,6 @@ func (b *importBatch) hold(l importLine) {
 	b.lines = append(b.lines, l)
 }
 
-// batchesTogether is how many batches are sent together, so that the engine starts
-// the next commit without waiting for the importer.
-const batchesTogether = 3
-
 // settled is the outcome of batches.
 type settled struct {
 	recorded  Recorded
@@ -105,7 +118,7 @@ func (b *importBatch) lastLine() int {
 func (im *Importer) send(ctx context.Context) (refused []LineError, err error) {
 	im.waiting = append(im.waiting, im.batch)
 	im.batch = im.log.newImportBatch()
-	if len(im.waiting) == batchesTogether {
+	if len(im.waiting) == im.log.importSizes().together {
 		refused, err = im.settle(true)
 	}
 	if err == nil && !im.stopped && im.outcome == nil {
@@ -281,7 +294,7 @@ func (b *importBatch) prefetchEvents(tx kv.Txn, account string, head Head) {
 // update runs updates; those of a dry run all fail.
 func (im *Importer) update(ctx context.Context, updates []func(kv.Txn) error) []error {
 	if !im.options.DryRun {
-		return kv.UpdateEach(ctx, im.log.db, updates)
+		return kv.UpdateEach(kv.Bounded(ctx, im.log.importSizes().bytesMax), im.log.db, updates)
 	}
 	ends := make([]error, len(updates))
 	for i, update := range updates {

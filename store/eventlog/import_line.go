@@ -39,33 +39,33 @@ func EventMembers() []string { return slices.Clone(eventMembers) }
 
 var eventMembers = []string{"id", "owner", "resource", "source", "location", "type", "eventData", "createdAt"}
 
-// parseEventLine reads one event in an arena; its snapshots are valid until the next
+// read reads one event in an arena; its snapshots are valid until the next
 // call. It checks the kind of every member and rejects unknown ones; the caller checks
 // the texts. Errors: *snapshot.Error, *InvalidError.
-func parseEventLine(line []byte, arena *snapshot.Arena) (*eventLine, error) {
+func (l *eventLine) read(line []byte, arena *snapshot.Arena) error {
+	*l = eventLine{}
 	if bytes.HasPrefix(line, []byte("\ufeff")) {
-		return nil, &snapshot.Error{Fault: snapshot.Malformed, Reason: "the line begins with a byte order mark; save the file as UTF-8 without one"}
+		return &snapshot.Error{Fault: snapshot.Malformed, Reason: "the line begins with a byte order mark; save the file as UTF-8 without one"}
 	}
 	v, err := arena.Parse(line, lineDepthMax)
 	if err != nil {
-		return nil, hintOneLine(line, err)
+		return hintOneLine(line, err)
 	}
 	if v.Kind() != snapshot.Object {
-		return nil, record.Invalid("", "write one event per line", "the line holds %s, not an event", v.Kind())
+		return record.Invalid("", "write one event per line", "the line holds %s, not an event", v.Kind())
 	}
-	l := &eventLine{}
 	for _, m := range v.Members() {
 		if err := l.take(m); err != nil {
-			return nil, err
+			return err
 		}
 		l.given |= 1 << slices.Index(eventMembers, m.Name)
 	}
 	for _, member := range [...]string{"type", "resource", "eventData"} {
 		if !l.has(member) {
-			return nil, record.Invalid(member, "", "%s is missing", member)
+			return record.Invalid(member, "", "%s is missing", member)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // hintOneLine says how to write one event per line, if the line begins a longer document.
@@ -177,8 +177,8 @@ func unknownMember(name, of string, known []string) error {
 // ParseNewEvent reads one event to be recorded now for an account. The server sets its
 // id and createdAt. Errors: *snapshot.Error, *InvalidError.
 func ParseNewEvent(body []byte, account string) (NewEvent, error) {
-	e, err := parseEventLine(body, new(snapshot.Arena))
-	if err != nil {
+	var e eventLine
+	if err := e.read(body, new(snapshot.Arena)); err != nil {
 		return NewEvent{}, err
 	}
 	for _, member := range []string{"id", "createdAt"} {
@@ -214,8 +214,8 @@ func (im *Importer) parse(ctx context.Context, line []byte, l *importLine) error
 	if len(line) > ImportLineSizeMax {
 		return &snapshot.Error{Fault: snapshot.TooLarge, Reason: fmt.Sprintf("the line has %d bytes, more than %d", len(line), ImportLineSizeMax)}
 	}
-	e, err := parseEventLine(line, &im.lineArena)
-	if err != nil {
+	e := &im.line
+	if err := e.read(line, &im.lineArena); err != nil {
 		return err
 	}
 	if !e.has("createdAt") {
@@ -305,7 +305,7 @@ func (im *Importer) draft(e *NewEvent, l *importLine) error {
 		return err
 	}
 	im.object, im.drafts = object, all
-	l.draft = &draft{owner: im.account, resource: e.Resource, typ: e.Type, rest: all[from:len(all):len(all)]}
+	l.draft = draft{owner: im.account, resource: e.Resource, typ: e.Type, rest: all[from:len(all):len(all)]}
 	l.snapshot = all[at : at+len(object) : at+len(object)]
 	return nil
 }

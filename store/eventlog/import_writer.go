@@ -171,7 +171,7 @@ func (w *eventWriter) record(l *importLine) error {
 	} else if w.head.Segments.index(l.placed[:]) == len(w.head.Segments) {
 		w.head.recorded++
 	}
-	if err := w.write(w.tx, l.draft, w.head.Segments.of(l.placed), l.placed, id); err != nil {
+	if err := w.write(w.tx, &l.draft, w.head.Segments.of(l.placed), l.placed, id); err != nil {
 		return err
 	}
 	if l.foreign != "" {

@@ -24,7 +24,7 @@
 //     bytes; a nil Hi has no upper bound.
 //  6. Limits are the same on every engine: a key of [KeySizeMax] bytes, a value
 //     of [ValueSizeMax] bytes, [UpdateWritesMax] writes and [UpdateBytesMax]
-//     bytes an Update. Past them Set or Delete returns [ErrTooLarge] and has
+//     bytes an Update, or fewer if it is [Bounded]. Past them Set or Delete returns [ErrTooLarge] and has
 //     written nothing. Larger work is done in batches, each whole in itself.
 //     A key has at least one byte and does not begin with [ReservedPrefix]; to
 //     write another is a mistake in the calling code, and panics.

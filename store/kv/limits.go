@@ -1,13 +1,33 @@
 package kv
 
-import "fmt"
+import (
+	"cmp"
+	"context"
+	"fmt"
+)
+
+// Bounded returns a context whose Updates may write no more than bytesMax bytes each, which is at
+// most [UpdateBytesMax]. An engine can commit more of them together.
+func Bounded(ctx context.Context, bytesMax int) context.Context {
+	return context.WithValue(ctx, boundKey, bytesMax)
+}
+
+// BudgetOf returns the full budget of an Update with ctx.
+func BudgetOf(ctx context.Context) Budget {
+	bytesMax, _ := ctx.Value(boundKey).(int)
+	return Budget{bytesMax: bytesMax}
+}
 
 // Budget counts one Update's writes against the limits of contract line 6. Engines
 // share it, so that limits are the same everywhere. The zero value is a full budget.
 type Budget struct {
 	writes, bytes int
+	bytesMax      int // 0 means UpdateBytesMax
 	class         Class
 }
+
+// BytesMax returns how many bytes all writes may have.
+func (b *Budget) BytesMax() int { return cmp.Or(b.bytesMax, UpdateBytesMax) }
 
 // Spend counts one Set of value under key, or one Delete if value is nil. If the write
 // exceeds a limit, it counts nothing and returns an error that matches [ErrTooLarge].
@@ -26,8 +46,8 @@ func (b *Budget) Spend(key, value []byte) error {
 		return fmt.Errorf("%w: a value of %d bytes, at most %d", ErrTooLarge, len(value), ValueSizeMax)
 	case b.writes+1 > UpdateWritesMax:
 		return fmt.Errorf("%w: at most %d writes in one update", ErrTooLarge, UpdateWritesMax)
-	case b.bytes+size > UpdateBytesMax:
-		return fmt.Errorf("%w: at most %d bytes in one update", ErrTooLarge, UpdateBytesMax)
+	case b.bytes+size > b.BytesMax():
+		return fmt.Errorf("%w: at most %d bytes in one update", ErrTooLarge, b.BytesMax())
 	default:
 		b.writes++
 		b.bytes += size

@@ -7,6 +7,7 @@ type contextKey int
 const (
 	sharedKey contextKey = iota
 	namedKey
+	boundKey
 )
 
 // Shared is the snapshot that the Views of one context share. It is for one goroutine.

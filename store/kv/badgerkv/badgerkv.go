@@ -249,7 +249,7 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	defer db.snapshots.leave()
 
 	for tries := 1; ; tries++ {
-		o := &op{fn: fn, done: make(chan struct{})}
+		o := &op{fn: fn, budget: kv.BudgetOf(ctx), done: make(chan struct{})}
 		if err := db.submit(o); err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error 
 	var ops []*op
 	var last *op
 	for i, fn := range fns {
-		o := &op{fn: fn, after: last, done: make(chan struct{})}
+		o := &op{fn: fn, budget: kv.BudgetOf(ctx), after: last, done: make(chan struct{})}
 		if refusal == nil {
 			refusal = db.submit(o)
 		}

@@ -32,10 +32,11 @@ var anchorKey = []byte{kv.ReservedPrefix, 'v'}
 
 // op is one Update on its way through the committer.
 type op struct {
-	fn    func(kv.Txn) error
-	after *op // must succeed before this one runs, or nil
-	state atomic.Int32
-	done  chan struct{} // closed when the fields below are final
+	fn     func(kv.Txn) error
+	budget kv.Budget // full
+	after  *op       // must succeed before this one runs, or nil
+	state  atomic.Int32
+	done   chan struct{} // closed when the fields below are final
 
 	err      error
 	panicked any
@@ -89,6 +90,7 @@ type committer struct {
 	admission kv.Admission
 	took      time.Duration // by the last commit
 
+	next    *op // taken from the queue for the next group, or nil
 	group   []*op
 	refusal error // given to the whole group instead of running it
 	space   space // on the disk, when the group began
@@ -109,7 +111,14 @@ func newCommitter(db *DB, version uint64) *committer {
 // loop commits group after group until stop is called.
 func (c *committer) loop() {
 	defer close(c.ended)
-	for o := range c.queue {
+	for {
+		o, ok := c.next, true
+		if c.next = nil; o == nil {
+			o, ok = <-c.queue
+		}
+		if !ok {
+			return
+		}
 		c.begin()
 		c.run(o)
 		c.fill()
@@ -139,10 +148,14 @@ func (c *committer) begin() {
 // would each pay for a sync of their own.
 func (c *committer) fill() {
 	yielded := false
-	for len(c.group) < groupOpsMax && c.fitsAnother() {
+	for len(c.group) < groupOpsMax {
 		select {
 		case o, ok := <-c.queue:
 			if !ok {
+				return
+			}
+			if !c.fits(o) {
+				c.next = o
 				return
 			}
 			c.run(o)
@@ -157,12 +170,12 @@ func (c *committer) fill() {
 	}
 }
 
-// fitsAnother reports whether the largest Update still fits the group's transaction,
-// with the anchor and Badger's own end marker.
-func (c *committer) fitsAnother() bool {
+// fits reports whether o still fits the group's transaction, whatever it writes, with the
+// anchor and Badger's own end marker.
+func (c *committer) fits(o *op) bool {
 	const extra = 2
 	count := c.pending.count + kv.UpdateWritesMax + extra
-	size := c.pending.size + kv.UpdateBytesMax + (kv.UpdateWritesMax+extra)*(writeOverhead+kv.ChecksumSize)
+	size := c.pending.size + o.budget.BytesMax() + (kv.UpdateWritesMax+extra)*(writeOverhead+kv.ChecksumSize)
 	return int64(count) < c.db.engine.MaxBatchCount() && int64(size) < c.db.engine.MaxBatchSize()
 }
 
@@ -185,6 +198,7 @@ func (c *committer) run(o *op) {
 	t := &txn{
 		reader:    reader{base: c.base, damage: c.db.damage.Load()},
 		pending:   c.pending,
+		budget:    o.budget,
 		wallClock: c.db.opts.Now == nil,
 		space:     &c.space,
 	}
@@ -268,11 +282,13 @@ func (c *committer) store() error {
 // write passes the group's changes to tx.
 func (c *committer) write(tx *badger.Txn) error {
 	stays := false
+	entries := make([]badger.Entry, 0, c.pending.count) // Badger keeps pointers to them
 	err := c.pending.all(func(s *slot) error {
 		switch s.kind {
 		case changeSet:
 			stays = stays || s.expiresAt == 0
-			return tx.SetEntry(&badger.Entry{Key: s.key, Value: s.sealed, ExpiresAt: s.expiresAt})
+			entries = append(entries, badger.Entry{Key: s.key, Value: s.sealed, ExpiresAt: s.expiresAt})
+			return tx.SetEntry(&entries[len(entries)-1])
 		case changeDelete:
 			return tx.Delete(s.key)
 		default:

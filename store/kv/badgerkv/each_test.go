@@ -3,11 +3,14 @@ package badgerkv
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"tollhouse/store/kv"
+	"tollhouse/store/storetest/must"
 )
 
 func setOne(key, value string) func(kv.Txn) error {
@@ -73,6 +76,44 @@ func TestUpdateEach(t *testing.T) {
 		g.pass <- nil
 		all.Wait()
 		wantValue(t, db, "c", "1")
+	})
+	t.Run("shares_one_commit_if_its_bound_lets_it_fit", func(t *testing.T) {
+		t.Parallel()
+		const updates, values = 6, 3
+		value := strings.Repeat("v", 60<<10)
+		for ctx, want := range map[context.Context]int{t.Context(): updates, kv.Bounded(t.Context(), values*len(value)+1<<10): 1} {
+			g := newGate()
+			db := mustOpen(t, Options{Dir: t.TempDir(), commitAt: g.commitAt})
+			var fns []func(kv.Txn) error
+			for n := range updates {
+				fns = append(fns, func(tx kv.Txn) (err error) {
+					for i := range values {
+						err = errors.Join(err, setOne(fmt.Sprint(n, i), value)(tx))
+					}
+					return err
+				})
+			}
+			first, each := make(chan error, 1), make(chan error, 1)
+			go func() { first <- db.Update(t.Context(), setOne("first", "1")) }()
+			<-g.began
+			go func() { each <- errors.Join(kv.UpdateEach(ctx, db, fns)...) }()
+			waitQueued(t, db, updates)
+			g.pass <- nil
+			for commits := 0; ; {
+				select {
+				case <-g.began:
+					commits++
+					g.pass <- nil
+					continue
+				case err := <-each:
+					if err != nil || commits != want {
+						t.Errorf("UpdateEach() = %v with %d commits, want %d", err, commits, want)
+					}
+				}
+				break
+			}
+			must.Do(t, <-first)
+		}
 	})
 	t.Run("withdraws_all_of_it_together", func(t *testing.T) {
 		t.Parallel()

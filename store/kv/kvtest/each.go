@@ -82,6 +82,21 @@ func eachOwnLimits(t *testing.T, db kv.DB) {
 	}
 }
 
+// bounded writes up to the bound and past it, alone and with others.
+func bounded(t *testing.T, db kv.DB) {
+	const most = 1000
+	ctx := kv.Bounded(t.Context(), most)
+	fitting := setting("a", strings.Repeat("v", most-1))
+	over := func(tx kv.Txn) error { return errors.Join(fitting(tx), setting("b", "")(tx)) }
+	if err := db.Update(ctx, over); !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("Update() of %d bytes in a context of %d = %v, want ErrTooLarge", most+1, most, err)
+	}
+	wantEnds(t, kv.UpdateEach(ctx, db, []func(kv.Txn) error{fitting, fitting, over, fitting}), nil, nil, kv.ErrTooLarge, kv.ErrSkipped)
+	if err := db.Update(t.Context(), over); err != nil {
+		t.Errorf("Update() without a bound = %v, want nil", err)
+	}
+}
+
 func eachEndsWithAFailure(t *testing.T, db kv.DB) {
 	refused := errors.New("refused")
 	ran := false

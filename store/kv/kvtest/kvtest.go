@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.DB) {
 		{"get_many_yields_what_is_present_in_order", getMany},
 		{"update_each_runs_in_order_and_each_sees_those_before", eachInOrder},
 		{"update_each_gives_each_its_own_limits", eachOwnLimits},
+		{"a_bounded_update_writes_no_more", bounded},
 		{"update_each_ends_with_the_first_that_fails_and_keeps_those_before", eachEndsWithAFailure},
 		{"update_each_lets_a_panic_surface", eachPanics},
 		{"update_each_runs_none_when_cancelled_or_closed", eachRefused},

@@ -68,7 +68,7 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 		return err
 	}
 
-	t := &txn{state: db.current.Load(), shared: true}
+	t := &txn{state: db.current.Load(), shared: true, budget: kv.BudgetOf(ctx)}
 	if err := fn(t); err != nil {
 		return err
 	}

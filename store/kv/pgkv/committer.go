@@ -38,9 +38,10 @@ const (
 // op is one Update on its way through the committer.
 type op struct {
 	fn      func(kv.Txn) error
-	named   [][]byte // keys that it is likely to read
-	expired [][]byte // rows to drop if they are expired
-	after   *op      // must succeed before this one runs, or nil
+	budget  kv.Budget // full
+	named   [][]byte  // keys that it is likely to read
+	expired [][]byte  // rows to drop if they are expired
+	after   *op       // must succeed before this one runs, or nil
 	called  time.Time
 	state   atomic.Int32
 	ran     end  // of the last attempt; the committer's own
@@ -420,7 +421,7 @@ func (c *committer) run(o *op) {
 		o.ran.err = kv.ErrSkipped
 		return
 	}
-	t := &txn{reader: reader{source: c, known: c.known, pending: c.pending}}
+	t := &txn{reader: reader{source: c, known: c.known, pending: c.pending}, budget: o.budget}
 	c.pending.mark()
 	returned := false
 	defer func() {

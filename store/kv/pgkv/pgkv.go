@@ -213,7 +213,7 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	}
 	defer db.inFlight.Done()
 	o := newOp(fn)
-	o.named = kv.NamedBy(ctx)
+	o.budget, o.named = kv.BudgetOf(ctx), kv.NamedBy(ctx)
 	if err := db.committer.submit(o); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error 
 	var last *op
 	for i, fn := range fns {
 		o := newOp(fn)
-		o.after = last
+		o.budget, o.after = kv.BudgetOf(ctx), last
 		if refusal == nil {
 			refusal = db.committer.submit(o)
 		}
