@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -147,5 +148,25 @@ func wantLogLines(t *testing.T, log string, h *house) {
 	}
 	if grants["authorization_code"] == 0 || grants["refresh_token"] == 0 || panics != 1 {
 		t.Errorf("the log has grants %v and %d panics, want both grants and one panic", grants, panics)
+	}
+}
+
+// TestAFaultBehindAStatusIsLogged: an import answers with 200 before it fails. Commands without a
+// server print what is logged as a warning or worse, and so the cause.
+func TestAFaultBehindAStatusIsLogged(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Rest()
+	h.Faults.OnUpdate(func(func() error) error { return errFault })
+	r := httptest.NewRequest(http.MethodPost, "/admin/events/import?account="+h.account, strings.NewReader(`{"type":"plan.created","createdAt":1,"resource":"p1","eventData":{"object":{}}}`))
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	w := httptest.NewRecorder()
+	h.operators.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"server_error"`) {
+		t.Fatalf("an import that fails: %d %s", w.Code, w.Body)
+	}
+	lines := strings.Split(strings.TrimSpace(h.log.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, `"level":"ERROR"`) || !strings.Contains(last, errFault.Error()) {
+		t.Errorf("the last line of the log is %s, want an error with its cause", last)
 	}
 }

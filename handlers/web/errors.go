@@ -154,9 +154,11 @@ func writtenTooMuch(e *record.BudgetError) *Problem {
 		With("Retry-After", seconds).Because(e)
 }
 
+const serverError = "server_error"
+
 // ServerError hides the cause, which only the log shows.
 func ServerError(cause error) *Problem {
-	return NewProblem(http.StatusInternalServerError, "server_error",
+	return NewProblem(http.StatusInternalServerError, serverError,
 		"The server failed to complete the request; the operator can find the cause by the request id.").Because(cause)
 }
 

@@ -176,7 +176,7 @@ func (s *Site) endRequest(on listener, r *http.Request, w *recorder, facts *Requ
 func (s *Site) logRequest(r *http.Request, w *recorder, facts *RequestFacts, took time.Duration) {
 	level := slog.LevelInfo
 	switch {
-	case w.status >= 500 && w.status != http.StatusServiceUnavailable:
+	case w.status >= 500 && w.status != http.StatusServiceUnavailable, facts.Served.Code == serverError: // also after its status was sent
 		level = slog.LevelError
 	case w.status == http.StatusServiceUnavailable && r.Context().Err() == nil: // not if the caller disconnected
 		level = slog.LevelWarn
