@@ -131,9 +131,9 @@ func findSlot(slots []slotCount, slot uint32) (int, bool) {
 	return slices.BinarySearchFunc(slots, slot, func(c slotCount, slot uint32) int { return cmp.Compare(slot, c.slot) })
 }
 
-// add counts an event at p. What is not to be counted by slot goes to older, from the
-// oldest hour on, until that has hoursMax hours; the rest stays for a later Update.
-func (k *typeCounts) add(p record.Position, kind string, older hourCounts, hoursMax int) error {
+// add counts an event at p: in older if it is of an hour that is not counted by slot. settle
+// must follow.
+func (k *typeCounts) add(p record.Position, kind string, older hourCounts) error {
 	k.count++
 	k.last = record.LaterOf(k.last, p)
 	slot := BySlot.unit(p.Millis())
@@ -154,16 +154,28 @@ func (k *typeCounts) add(p record.Position, kind string, older hourCounts, hours
 		slots = slices.Insert(slots, i, slotCount{slot: slot})
 	}
 	slots[i].count++
-	k.newest = slots[0]
-	for {
-		last := slots[len(slots)-1]
-		if _, has := older[last.hour()]; !k.isOld(last.hour()) || !has && len(older) >= hoursMax {
-			break
-		}
-		older.add(last.hour(), kind, int64(last.count))
-		slots = slots[:len(slots)-1]
-	}
 	k.setSlots(slots)
+	return nil
+}
+
+// settle moves what is no longer counted by slot to older, until that has hoursMax hours. The
+// rest stays for a later Update.
+func (k *typeCounts) settle(kind string, older hourCounts, hoursMax int) error {
+	if len(k.earlier) == 0 {
+		return nil
+	}
+	slots, err := k.slots()
+	if err != nil {
+		return err
+	}
+	k.setSlots(slices.DeleteFunc(slots, func(c slotCount) bool {
+		_, has := older[c.hour()]
+		if !k.isOld(c.hour()) || !has && len(older) >= hoursMax {
+			return false
+		}
+		older.add(c.hour(), kind, int64(c.count))
+		return true
+	}))
 	return nil
 }
 
@@ -228,7 +240,7 @@ func countEvent(tx kv.Txn, owner, typ string, p record.Position) error {
 		return err
 	}
 	older := hourCounts{}
-	if err := known.add(p, kindOf(typ), older, updateHoursMax); err != nil {
+	if err := errors.Join(known.add(p, kindOf(typ), older), known.settle(kindOf(typ), older, updateHoursMax)); err != nil {
 		return err
 	}
 	if err := writeTypeCounts(tx, owner, typ, known); err != nil {

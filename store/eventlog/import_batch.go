@@ -313,7 +313,7 @@ func (im *Importer) recordBatch(tx kv.Txn, n int, b *importBatch, s *settled) (l
 	if err != nil {
 		return logChange{}, err
 	}
-	w.seconds, w.hoursMax = &im.seconds, len(b.hours)
+	w.seconds, w.batch = &im.seconds, b
 	im.seconds.begin(n, w.head)
 	b.prefetchEvents(tx, im.account, w.head)
 	for i := range b.lines {

@@ -3,11 +3,13 @@ package eventlog_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"tollhouse/store/eventlog"
 	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
 )
@@ -57,5 +59,35 @@ func TestABatchOfAnyLinesFitsItsUpdate(t *testing.T) {
 			}
 			t.Logf("at most %d bytes an update", e.most)
 		})
+	}
+}
+
+// The record of a type has the counts of its last three hours, however many types share few hours of
+// a batch. Else it grows until no batch fits its update.
+func TestCountsOfADenseHistoryStaySmall(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	const hours, lines, types = 150, 400, 48
+	f := storetest.Open(t, storetest.EmptyInMemory(), storetest.NewClock())
+	im := must.Get(f.Events.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
+	begun := f.Now().Unix() - hours*3600
+	draw := rand.New(rand.NewPCG(7, 7))
+	for i := range hours * lines {
+		typ := min(int(draw.ExpFloat64()*5), types-1) // few types are frequent
+		line := fmt.Appendf(nil, `{"id":"e%d","type":"kind_%d.changed","resource":"r%d","eventData":{"object":{}},"createdAt":%d}`, i, typ, i%1000, begun+int64(i)*3600/lines)
+		if refused := must.Get(im.Add(t.Context(), line, 0))(t); len(refused) > 0 {
+			t.Fatal(refused)
+		}
+	}
+	must.Get(im.Flush(t.Context()))(t)
+	largest := 0
+	must.Do(t, f.DB.View(t.Context(), func(r kv.Reader) error {
+		for _, v := range r.Scan(record.KnownTypesKey("acct_a").All()) {
+			largest = max(largest, len(v))
+		}
+		return nil
+	}))
+	if largest > 400 { // the slots of three hours take some 270 bytes
+		t.Errorf("the record of a type has %d bytes", largest)
 	}
 }

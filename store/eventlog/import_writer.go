@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ type eventWriter struct {
 	before   record.Position
 	live     []record.Position // of the events recorded above the old head
 	seconds  *seconds
-	hoursMax int  // whose counts may change
+	batch    *importBatch
 	isSame   bool // the resource of the line added last exists with that object
 	isMoved  bool // the head, by a resource without an event
 	*writerArena
@@ -201,8 +202,28 @@ func (w *eventWriter) count(l *importLine) error {
 		known = &read
 		w.types[l.draft.typ] = known
 	}
-	return known.add(l.placed, l.kind, w.older, w.hoursMax)
+	return known.add(l.placed, l.kind, w.older)
 }
+
+// settleTypes moves the types' counts of old hours, of as many hours as there is room for. A
+// batch may be within an hour, while each of its types has not occurred for other hours.
+func (w *eventWriter) settleTypes() error {
+	room := w.batch.bytesMax - w.tx.Written()
+	for typ, known := range w.types {
+		room -= len(w.owner) + len(typ) + len(known.earlier) + typeSizeMin
+	}
+	own := len(w.batch.hours)
+	hoursMax := max(own, min(room/(hourWrites*tallySizeMax), own+(batchWritesMax-w.batch.writes)/hourWrites))
+	for _, typ := range slices.Sorted(maps.Keys(w.types)) {
+		if err := w.types[typ].settle(kindOf(typ), w.older, hoursMax); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// typeSizeMin is what the record of a type takes without names and slots, at most.
+const typeSizeMin = 64
 
 // hasResource reports whether a line's resource exists, and sets isSame.
 func (w *eventWriter) hasResource(l *importLine) (bool, error) {
@@ -284,6 +305,9 @@ func (w *eventWriter) finish() error {
 	}
 	if w.backfill != nil {
 		w.head.generation++
+	}
+	if err := w.settleTypes(); err != nil {
+		return err
 	}
 	for typ, known := range w.types {
 		if err := writeTypeCounts(w.tx, w.owner, typ, *known); err != nil {
