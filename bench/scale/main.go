@@ -41,7 +41,7 @@ func (f *figures) flagsOf(flags *flag.FlagSet) {
 	flags.Float64Var(&f.months, "months", 12, "months that events are kept")
 	flags.Float64Var(&f.disk, "disk", 2e12, "bytes that the data of one directory or database may take")
 	flags.Float64Var(&f.directoryRate, "directory-rate", 7228, "events a second that one directory has recorded")
-	flags.Float64Var(&f.databaseRate, "database-rate", 2782, "events a second that one database has recorded")
+	flags.Float64Var(&f.databaseRate, "database-rate", 1126, "events a second that one database has recorded")
 	flags.Float64Var(&f.directoryBytes, "directory-bytes", 0.80, "bytes on disk for each byte of an event, in a directory")
 	flags.Float64Var(&f.databaseBytes, "database-bytes", 4.09, "the same in PostgreSQL, with its index")
 }
