@@ -250,7 +250,7 @@ var rows = []row{
 	{
 		id: "R11", promise: "overload costs a wait, a refusal or a closed connection, and only while it lasts",
 		note: `320 clients, ten times as many as keep the server busy, each send the next request as soon as they have an answer. Then 2,500 come; with 256 MiB the server has fewer connections, and closes the longest idle ones for new ones. The peak is the best of 32, 64 and 128
-clients. A burst of 256 comes first. While changes have waited too long for half a second, a change of a program is refused if more than 128 wait, and more than are stored in 15 ms or two commits. "Back to normal" is a round of requests in at most five times its usual time. The clients run on the same cores as the server, and so does PostgreSQL.`,
+clients. A burst of 256 comes first. While changes have waited too long for half a second, a change of a program is refused if more than 256 are in flight, and more than are stored in 15 ms or two commits. "Back to normal" is a round of requests in at most five times its usual time. The clients run on the same cores as the server, and so does PostgreSQL.`,
 		parts: []part{
 			{
 				name: "ten times saturation", test: []string{"-run", "TestOverload$", "./cli/proof"}, whole: true,

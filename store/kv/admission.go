@@ -11,7 +11,7 @@ const (
 	waitMax     = 15 * time.Millisecond
 	standingFor = 500 * time.Millisecond
 	// inFlightMin updates may always be in flight.
-	inFlightMin = 128
+	inFlightMin = 256
 	// calmFor after the last refusal any number may be in flight again.
 	calmFor = 5 * time.Second
 )

@@ -53,7 +53,7 @@ func TestAQueueThatStandsIsCrowded(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(5 * time.Millisecond)
 	if c.serve(inFlightMin, 10*time.Second); c.refused > 0 {
-		t.Errorf("%d of 128 clients are refused", c.refused)
+		t.Errorf("%d of 256 clients are refused", c.refused)
 	}
 	for range 20 {
 		if c.serve(1000, standingFor/2); c.refused > 0 {
