@@ -13,7 +13,7 @@ import (
 	"tollhouse/store/storetest/must"
 )
 
-// What a program sends again anyway.
+// Requests that programs retry.
 var refusedInCrowds = []string{"a resource", "a patch", "a deleted resource", "a refresh", "a password grant", "a replay, which revokes"}
 
 // crowd leaves 16 refreshes and 16 changes in flight, until leave is called, and lets the engine
@@ -83,7 +83,7 @@ func TestWhileChangesHaveWaitedTooLong(t *testing.T) {
 	}
 }
 
-// Whoever sends very many changes shuts nobody else out.
+// A caller that sends very many changes does not crowd out the others.
 func TestACrowdOfOneRefusesOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

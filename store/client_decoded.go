@@ -15,7 +15,7 @@ type decodedClients struct {
 
 type decodedClient struct {
 	value  []byte
-	client Client // whoever gets it shares its lists, and changes none
+	client Client // its lists are shared with all callers, which must not change them
 }
 
 const (

@@ -126,9 +126,9 @@ func TestAlarmsTellTheTable(t *testing.T) {
 	if m := w.await("Token reused", alarms.Happened); *m.Subject != demoClientID || m.Instance != "Larkspur Payments" || m.URL != r.server().Site.PublicURL() {
 		t.Errorf("told %+v", m)
 	}
-	for begun := time.Now(); r.alarms.Waiting() > 0; time.Sleep(time.Millisecond) { // what was told waits until its target has answered
+	for begun := time.Now(); r.alarms.Waiting() > 0; time.Sleep(time.Millisecond) { // a message waits until its target has answered
 		if time.Since(begun) > time.Minute {
-			t.Fatal("a message waits that was told")
+			t.Fatal("a message that arrived still waits")
 		}
 	}
 	r.noteJump(30*time.Second, 30*time.Second+clockJumpMin) // no more than is allowed

@@ -9,12 +9,12 @@ import (
 	"tollhouse/store/record"
 )
 
-// changesAtOnce changes of an account, or token requests of a client, are never refused for the
-// crowd: whoever sends many more shuts nobody else out.
+// changesAtOnce is how many changes of an account, or token requests of a client, may be in flight
+// without any being refused: a caller that sends very many does not crowd out the others.
 const changesAtOnce = 16
 
-// refusalPause is before a refusal: clients that come again immediately would take the processors
-// from those that are served.
+// refusalPause delays a refusal: clients that retry immediately would take processor time from
+// those that are served.
 const refusalPause = 25 * time.Millisecond
 
 // changes counts the changes in flight by who makes them: an account, or a client.
@@ -24,8 +24,8 @@ type changes struct {
 }
 
 // BeginChange refuses a change while changes have waited too long, if many of them are of the
-// same account or client. Those who send a change again ask it; people, operators and whatever
-// ends something are not refused. Without an error the caller must call EndChange. Errors:
+// same account or client. It is for programs, which retry: people, operators and requests that end
+// something do not call it. Without an error the caller must call EndChange. Errors:
 // temporarily_unavailable.
 func (s *Site) BeginChange(ctx context.Context, of string) error {
 	if s.changes.begin(of) <= changesAtOnce || !s.Store.IsCrowded() {
