@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -405,85 +404,4 @@ func (s *server) readSlowly(a *attack) {
 			pause(a.ctx, 20*time.Millisecond)
 		}
 	})
-}
-
-// TestMemoryOfImport: an import without a server stays within the limit of the collector, of three
-// eighths more than the default of --memory, and a quarter for what that does not count. It does not
-// grow with the file: store TestImportHoldsNoLine measures the importer alone.
-//
-// Promise (Platform §9): the memory of an import does not grow with the file: of 30,000 lines and of
-// 240,000 it stays below 440 MiB
-func TestMemoryOfImport(t *testing.T) {
-	must.SkipInShort(t)
-	t.Parallel()
-	dir := t.TempDir()
-	generated := map[int][]byte{}
-	for name, c := range map[string]struct {
-		events int
-		args   []string
-		most   int64
-	}{
-		"events":       {150_000, []string{"event", "import"}, 320 << 20},
-		"lines":        {15_000, []string{"import"}, 440 << 20},
-		"eight_times":  {120_000, []string{"import"}, 440 << 20},
-		"in_a_dry_run": {120_000, []string{"import", "--dry-run"}, 440 << 20},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(dir, name)
-			if generated[c.events] == nil {
-				generated[c.events] = command(t, "", "event", "generate", "--events", fmt.Sprint(c.events))
-			}
-			events := generated[c.events]
-			if c.args[0] == "import" {
-				events = asMovingLines(events)
-			}
-			writeFile(t, file, string(events))
-			peak := peakOf(t, append(c.args, file, "--data", filepath.Join(dir, name+".data"), "--quiet")...)
-			t.Logf("RssAnon at most %d MiB", peak>>20)
-			if peak == 0 || peak > c.most {
-				t.Errorf("RssAnon %d MiB during an import, want at most %d", peak>>20, c.most>>20)
-			}
-		})
-	}
-}
-
-// asMovingLines returns the lines of an import of events as those of an import, after a user each.
-func asMovingLines(events []byte) []byte {
-	lines := []byte(`{"account":{"account":"default"}}` + "\n")
-	n := 0
-	for range bytes.Lines(events) {
-		n++
-		lines = fmt.Appendf(lines, `{"user":{"username":"user%d","password_hash":%q}}`+"\n", n, canaryHash)
-	}
-	for event := range bytes.Lines(events) {
-		lines = fmt.Appendf(lines, `{"event":%s}`+"\n", bytes.TrimSpace(event))
-	}
-	return lines
-}
-
-// peakOf runs a command and returns the most RssAnon it had.
-func peakOf(t *testing.T, args ...string) (peak int64) {
-	t.Helper()
-	cmd := exec.Command(program(t), args...)
-	cmd.Env = environ()
-	must.Do(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	late := time.AfterFunc(8*commandWait, func() { _ = cmd.Process.Kill() })
-	defer late.Stop()
-	every := time.NewTicker(5 * time.Millisecond)
-	defer every.Stop()
-	for {
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Errorf("%v ended with %v", args, err)
-			}
-			return peak
-		case <-every.C:
-			if now, err := anonymousOf(cmd.Process.Pid); err == nil { // it may just have ended
-				peak = max(peak, now)
-			}
-		}
-	}
 }
