@@ -67,6 +67,8 @@ const (
 	// slotHours are the hours of a type that are counted by slot: a plot of the last hour
 	// is compared with the hour before it.
 	slotHours = 3
+	// slotsSizeMax is what all slots of a type take, at most: distances and counts below 2^21.
+	slotsSizeMax = 4 * slotsOfHour * slotHours
 )
 
 // allAccounts is the owner of the counts of all accounts.
@@ -91,7 +93,13 @@ type typeCounts struct {
 	// earlier are the slots before it, still encoded: for each its distance to the one
 	// after it, and its count. Most events only count in the newest slot.
 	earlier []byte
+	// from, if set, is the first hour that is counted by slot. It is not stored. Without it a
+	// history that is imported would leave a slot for each event of a rare type.
+	from uint32
 }
+
+// slotsFrom is typeCounts.from at a time: no plot by slot shows an older hour.
+func slotsFrom(now time.Time) uint32 { return ByHour.unit(now.UnixMilli()) - slotHours + 1 }
 
 // slots returns the slots that have events, the newest first.
 func (k *typeCounts) slots() ([]slotCount, error) {
@@ -124,7 +132,7 @@ func (k *typeCounts) setSlots(slots []slotCount) {
 
 // isOld reports whether an hour is older than those that a type counts by slot.
 func (k *typeCounts) isOld(hour uint32) bool {
-	return k.newest.count > 0 && hour+slotHours <= k.newest.hour()
+	return hour < k.from || k.newest.count > 0 && hour+slotHours <= k.newest.hour()
 }
 
 func findSlot(slots []slotCount, slot uint32) (int, bool) {

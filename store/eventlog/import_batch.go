@@ -59,7 +59,7 @@ const (
 
 // fits reports whether the batch has room for l.
 func (b *importBatch) fits(l *importLine) bool {
-	return b.writes+lineWritesMax <= batchWritesMax && b.bytes+l.size()+hourWrites*tallySizeMax <= b.bytesMax && len(b.lines) < batchLinesMax
+	return b.writes+lineWritesMax <= batchWritesMax && b.bytes+l.size()+slotsSizeMax+hourWrites*tallySizeMax <= b.bytesMax && len(b.lines) < batchLinesMax
 }
 
 // size is an upper bound of what l adds to an Update, in bytes.
@@ -75,6 +75,7 @@ func (b *importBatch) hold(l importLine) {
 	if !b.types[l.draft.typ] {
 		b.types[l.draft.typ] = true
 		b.writes++
+		b.bytes += slotsSizeMax
 	}
 	if resource := [2]string{l.kind, l.draft.resource}; !b.resources[resource] {
 		b.resources[resource] = true

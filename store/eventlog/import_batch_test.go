@@ -67,14 +67,26 @@ func TestABatchOfAnyLinesFitsItsUpdate(t *testing.T) {
 func TestCountsOfADenseHistoryStaySmall(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()
-	const hours, lines, types = 150, 400, 48
+	// Few types are frequent. The slots of three hours take some 270 bytes.
+	countsStaySmall(t, 150, 400, 400, func(draw *rand.Rand) int { return min(int(draw.ExpFloat64()*5), 47) })
+}
+
+// Nor does the record of one of very many types, of which each hour has a few.
+func TestCountsOfManyRareTypesStaySmall(t *testing.T) {
+	must.SkipInShort(t)
+	t.Parallel()
+	countsStaySmall(t, 450, 160, 60, func(draw *rand.Rand) int { return draw.IntN(800) })
+}
+
+func countsStaySmall(t *testing.T, hours, lines, most int, drawn func(*rand.Rand) int) {
+	t.Helper()
 	f := storetest.Open(t, storetest.EmptyInMemory(), storetest.NewClock())
 	im := must.Get(f.Events.NewImporter("acct_a", eventlog.ImportOptions{}))(t)
-	begun := f.Now().Unix() - hours*3600
+	begun := f.Now().Unix() - int64(hours)*3600
 	draw := rand.New(rand.NewPCG(7, 7))
 	for i := range hours * lines {
-		typ := min(int(draw.ExpFloat64()*5), types-1) // few types are frequent
-		line := fmt.Appendf(nil, `{"id":"e%d","type":"kind_%d.changed","resource":"r%d","eventData":{"object":{}},"createdAt":%d}`, i, typ, i%1000, begun+int64(i)*3600/lines)
+		typ := drawn(draw)
+		line := fmt.Appendf(nil, `{"id":"e%d","type":"kind_%d.changed","resource":"r%d","eventData":{"object":{}},"createdAt":%d}`, i, typ, i%1000, begun+int64(i)*3600/int64(lines))
 		if refused := must.Get(im.Add(t.Context(), line, 0))(t); len(refused) > 0 {
 			t.Fatal(refused)
 		}
@@ -87,7 +99,7 @@ func TestCountsOfADenseHistoryStaySmall(t *testing.T) {
 		}
 		return nil
 	}))
-	if largest > 400 { // the slots of three hours take some 270 bytes
+	if largest > most {
 		t.Errorf("the record of a type has %d bytes", largest)
 	}
 }

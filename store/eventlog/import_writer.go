@@ -199,7 +199,7 @@ func (w *eventWriter) count(l *importLine) error {
 		if err != nil {
 			return err
 		}
-		known = &read
+		known, read.from = &read, slotsFrom(w.log.now())
 		w.types[l.draft.typ] = known
 	}
 	return known.add(l.placed, l.kind, w.older)
