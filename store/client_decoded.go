@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 )
@@ -36,9 +37,9 @@ func (d decodedClients) decode(id string, v []byte) (Client, error) {
 	if known, found := d.kept.Get(id); found && bytes.Equal(known.value, v) {
 		return known.client, nil
 	}
-	c, err := decodeClient(id, v)
+	c, err := decodeClient(strings.Clone(id), v) // the id may be a part of a request
 	if err == nil && len(v) <= decodedClientSizeMax {
-		d.kept.Add(id, decodedClient{bytes.Clone(v), c})
+		d.kept.Add(c.ID, decodedClient{bytes.Clone(v), c})
 	}
 	return c, err
 }

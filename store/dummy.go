@@ -11,7 +11,8 @@ import (
 // A dummy is decoded in place of a client or user that does not exist. Refusing an unknown
 // name must take as long as refusing a known one; otherwise response times would reveal who
 // is a client or user. Tokens need none: nobody guesses 256 random bits. BenchmarkEnumeration
-// in handlers compares the two.
+// in handlers compares the two. A known client takes some microseconds more when it is used for
+// the first time, or if its record is larger than what is kept decoded: ids of clients are public.
 const (
 	dummyID   = "tollhouse_00000000000000000000000000"
 	dummyName = "Unknown client"

@@ -24,7 +24,8 @@ type clientCredentials struct {
 // parseClientCredentials reads them. Our choice: a confidential client may use
 // either way, since libraries differ. A header of another scheme does not authenticate a
 // client: the sessions of OAuth libraries add their access token to every request, and
-// some programs send an empty header.
+// some programs send an empty header. The id shares no memory with the request: caches keep it
+// for long, and the request has secrets.
 func parseClientCredentials(r *http.Request, p web.Params, inDev bool) (clientCredentials, *web.Problem) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) > 1 {
@@ -36,7 +37,7 @@ func parseClientCredentials(r *http.Request, p web.Params, inDev bool) (clientCr
 		if header != "" && !p.Has("client_id") {
 			return clientCredentials{}, wrongScheme(header)
 		}
-		return clientCredentials{ID: p.Value("client_id"), Secret: p.Value("client_secret")}, nil
+		return clientCredentials{ID: strings.Clone(p.Value("client_id")), Secret: p.Value("client_secret")}, nil
 	}
 	c, ok := ParseBasic(header)
 	if !ok && c.RawID != "" && inDev {
@@ -53,6 +54,7 @@ func parseClientCredentials(r *http.Request, p web.Params, inDev bool) (clientCr
 		return clientCredentials{},
 			web.InvalidRequest("The client_id in the body differs from the one in the Authorization header.")
 	}
+	c.ID = strings.Clone(c.ID)
 	return c, nil
 }
 
