@@ -311,6 +311,9 @@ func (s *Store) IsCrowded() bool {
 	return ok && engine.Crowded()
 }
 
+// Yielding returns a context for changes that are refused before the engine's queue is full.
+func Yielding(ctx context.Context) context.Context { return kv.Yielding(ctx) }
+
 // Check reads one record, to see whether the store works.
 func (s *Store) Check(ctx context.Context) error {
 	return s.db.View(ctx, func(r kv.Reader) error {

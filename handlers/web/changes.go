@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"tollhouse/store"
 	"tollhouse/store/record"
 )
 
@@ -24,19 +25,19 @@ type changes struct {
 }
 
 // BeginChange refuses a change while changes have waited too long, if many of them are of the
-// same account or client. It is for programs, which retry: people, operators and requests that end
-// something do not call it. Without an error the caller must call EndChange. Errors:
-// temporarily_unavailable.
-func (s *Site) BeginChange(ctx context.Context, of string) error {
+// same account or client. It is for programs, which retry: people, operators and revocations do not
+// call it, and have places in the engine's queue that the context returned has not. Without an error
+// the caller must call EndChange. Errors: temporarily_unavailable.
+func (s *Site) BeginChange(ctx context.Context, of string) (context.Context, error) {
 	if s.changes.begin(of) <= changesAtOnce || !s.Store.IsCrowded() {
-		return nil
+		return store.Yielding(ctx), nil
 	}
 	s.changes.end(of)
 	select {
 	case <-time.After(refusalPause):
 	case <-ctx.Done():
 	}
-	return TemporarilyUnavailable(record.ErrUnavailable)
+	return ctx, TemporarilyUnavailable(record.ErrUnavailable)
 }
 
 // EndChange ends what BeginChange has begun.
@@ -45,12 +46,13 @@ func (s *Site) EndChange(of string) { s.changes.end(of) }
 // AsChange is a handler of a change to resources.
 func (s *Site) AsChange(next Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		account := PrincipalFrom(r.Context()).Account
-		if err := s.BeginChange(r.Context(), account); err != nil {
+		of := "account " + PrincipalFrom(r.Context()).Account // which may have the name of a client
+		ctx, err := s.BeginChange(r.Context(), of)
+		if err != nil {
 			return err
 		}
-		defer s.EndChange(account)
-		return next(w, r)
+		defer s.EndChange(of)
+		return next(w, r.WithContext(ctx))
 	}
 }
 

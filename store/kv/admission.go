@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -14,15 +15,31 @@ const (
 	inFlightMin = 256
 	// calmFor after the last refusal any number may be in flight again.
 	calmFor = 5 * time.Second
+	// QueueKept places in the queue of an engine are not for updates that yield.
+	QueueKept = 128
 )
+
+// Yielding returns a context for updates that are refused while the queue of the engine has only
+// the last QueueKept places free: those of programs, which come again.
+func Yielding(ctx context.Context) context.Context {
+	return context.WithValue(ctx, yieldingKey, true)
+}
+
+// Yields reports whether the updates of ctx leave the last places to others.
+func Yields(ctx context.Context) bool {
+	yields, _ := ctx.Value(yieldingKey).(bool)
+	return yields
+}
 
 // Admission says when changes that come should be refused, because those in flight add to the
 // time of every answer and to nothing else. As in CoDel (RFC 8289) the time for which a queue has
 // been standing decides, and not its length. The zero value admits everything.
 type Admission struct {
-	taken   atomic.Int64 // updates of the present group
-	limit   atomic.Int64 // of those in flight; 0 is none
-	refused atomic.Int64 // when, in nanoseconds of Unix
+	taken atomic.Int64 // updates of the present group
+	limit atomic.Int64 // of those in flight; 0 is none
+	// The first and the last of the latest refusals that came without a pause, in nanoseconds of
+	// Unix. While the queue stands, the end of each group counts as one.
+	first, last atomic.Int64
 
 	// The rest belongs to the committer.
 	begun, ended time.Time // the present group, and the one before it
@@ -47,12 +64,10 @@ func (a *Admission) End(now time.Time, commit time.Duration, waiting int) {
 	switch {
 	case wasEmpty || all <= inFlightMin || int64(lasted)*all/served <= int64(target):
 		a.standing = time.Time{}
-		if now.UnixNano()-a.refused.Load() > int64(calmFor) {
-			a.limit.Store(0)
-		}
 	case a.standing.IsZero():
 		a.standing = now
 	case now.Sub(a.standing) >= standingFor: // as many as are served within target
+		a.note(now)
 		a.limit.Store(max(inFlightMin, served*int64(target)/int64(max(lasted, 1))))
 	}
 }
@@ -70,8 +85,27 @@ func (a *Admission) Crowded(now time.Time, waiting int) bool {
 	if limit == 0 || a.taken.Load()+int64(waiting) < limit {
 		return false
 	}
-	a.refused.Store(now.UnixNano())
+	if a.isCalm(now) {
+		a.limit.Store(0)
+		return false
+	}
+	a.note(now)
 	return true
+}
+
+func (a *Admission) note(now time.Time) {
+	at := now.UnixNano()
+	if at-a.last.Swap(at) > int64(standingFor) {
+		a.first.Store(at)
+	}
+}
+
+// isCalm reports whether nothing was refused for calmFor, or since refusals that did not last: a
+// burst that is served in less than standingFor is no crowd, even soon after one.
+func (a *Admission) isCalm(now time.Time) bool {
+	last := a.last.Load()
+	rest := now.UnixNano() - last
+	return rest > int64(calmFor) || rest > int64(standingFor) && last-a.first.Load() < int64(standingFor)
 }
 
 // Crowder is an engine that tells when updates wait for too long.

@@ -61,7 +61,7 @@ func TestAQueueThatStandsIsCrowded(t *testing.T) {
 		}
 		c.serve(0, time.Second)
 	}
-	if c.serve(1000, 2*standingFor); c.refused == 0 {
+	if c.serve(1000, 4*standingFor); c.refused == 0 {
 		t.Error("of 1,000 clients that stay nobody is refused")
 	}
 	c.serve(0, time.Millisecond)
@@ -75,6 +75,32 @@ func TestAQueueThatStandsIsCrowded(t *testing.T) {
 	}
 	if c.serve(64, 2*calmFor); c.Crowded(c.now, 1000) {
 		t.Error("1,000 may not come after a rest")
+	}
+}
+
+// After a crowd, bursts that come more often than it takes to forget the crowd are served again.
+func TestBurstsAfterACrowd(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(5 * time.Millisecond)
+	if c.serve(1000, 10*standingFor); c.refused == 0 {
+		t.Fatal("a crowd is not refused")
+	}
+	for n := range 20 {
+		c.refused = 0
+		c.serve(1000, standingFor/5)
+		if c.serve(0, time.Second); c.refused > 0 && n > 1 {
+			t.Fatalf("%d of burst %d are refused", c.refused, n)
+		}
+	}
+}
+
+// Nothing was written since the crowd.
+func TestACrowdIsForgottenWithoutCommits(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(5 * time.Millisecond)
+	c.serve(1000, 10*standingFor)
+	if c.now = c.now.Add(2 * calmFor); c.Crowded(c.now, 1000) {
+		t.Error("the first changes after a rest are refused")
 	}
 }
 

@@ -8,6 +8,7 @@ const (
 	sharedKey contextKey = iota
 	namedKey
 	boundKey
+	yieldingKey
 )
 
 // Shared is the snapshot that the Views of one context share. It is for one goroutine.

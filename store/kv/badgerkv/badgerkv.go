@@ -250,7 +250,7 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 
 	for tries := 1; ; tries++ {
 		o := &op{fn: fn, budget: kv.BudgetOf(ctx), done: make(chan struct{})}
-		if err := db.submit(o); err != nil {
+		if err := db.submit(ctx, o); err != nil {
 			return err
 		}
 		o.wait(ctx)
@@ -280,7 +280,7 @@ func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error 
 	for i, fn := range fns {
 		o := &op{fn: fn, budget: kv.BudgetOf(ctx), after: last, done: make(chan struct{})}
 		if refusal == nil {
-			refusal = db.submit(o)
+			refusal = db.submit(ctx, o)
 		}
 		if ends[i] = refusal; refusal != nil {
 			refusal = kv.ErrSkipped
@@ -307,13 +307,17 @@ func (db *DB) Crowded() bool {
 }
 
 // submit queues an op, and fails when the queue is full.
-func (db *DB) submit(o *op) error {
+func (db *DB) submit(ctx context.Context, o *op) error {
+	queue := db.committer.queue
+	if kv.Yields(ctx) && len(queue) >= queueMax-kv.QueueKept {
+		queue = nil
+	}
 	select {
-	case db.committer.queue <- o:
+	case queue <- o:
 		return nil
 	default:
 		db.refused.queueFull.Add(1)
-		return fmt.Errorf("%w: %d updates are already waiting", kv.ErrUnavailable, queueMax)
+		return fmt.Errorf("%w: %d updates are already waiting", kv.ErrUnavailable, len(db.committer.queue))
 	}
 }
 

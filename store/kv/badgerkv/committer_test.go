@@ -261,11 +261,22 @@ func TestQueueIsBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { put(t, db, "a", "1") })
 	<-g.began
-	for range queueMax {
+	for range queueMax - kv.QueueKept {
 		wg.Go(func() {
-			err := db.Update(t.Context(), func(kv.Txn) error { return nil })
+			err := db.Update(kv.Yielding(t.Context()), func(kv.Txn) error { return nil })
 			if err != nil {
 				t.Errorf("Update(queued) = %v, want nil", err)
+			}
+		})
+	}
+	waitQueued(t, db, queueMax-kv.QueueKept)
+	if err := db.Update(kv.Yielding(t.Context()), func(kv.Txn) error { return nil }); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("Update(queue nearly full, of a program) = %v, want ErrUnavailable", err)
+	}
+	for range kv.QueueKept {
+		wg.Go(func() {
+			if err := db.Update(t.Context(), func(kv.Txn) error { return nil }); err != nil {
+				t.Errorf("Update(of others, queued) = %v, want nil", err)
 			}
 		})
 	}

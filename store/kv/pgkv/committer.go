@@ -128,13 +128,17 @@ func newCommitter(db *DB) *committer {
 }
 
 // submit queues an op, and fails when the queue is full.
-func (c *committer) submit(o *op) error {
+func (c *committer) submit(ctx context.Context, o *op) error {
+	queue := c.queue
+	if kv.Yields(ctx) && len(queue) >= queueMax-kv.QueueKept {
+		queue = nil
+	}
 	select {
-	case c.queue <- o:
+	case queue <- o:
 		return nil
 	default:
 		c.db.counts.queueFull.Add(1)
-		return fmt.Errorf("%w: %d updates are already waiting", kv.ErrUnavailable, queueMax)
+		return fmt.Errorf("%w: %d updates are already waiting", kv.ErrUnavailable, len(c.queue))
 	}
 }
 
@@ -223,6 +227,7 @@ func (c *committer) settle() {
 			err = c.attempt()
 		}
 		if err == nil {
+			c.admission.Take(-len(c.rest))
 			c.admission.End(time.Now(), c.took, len(c.queue)+len(c.rest))
 			c.answer()
 			return

@@ -214,7 +214,7 @@ func (db *DB) Update(ctx context.Context, fn func(kv.Txn) error) error {
 	defer db.inFlight.Done()
 	o := newOp(fn)
 	o.budget, o.named = kv.BudgetOf(ctx), kv.NamedBy(ctx)
-	if err := db.committer.submit(o); err != nil {
+	if err := db.committer.submit(ctx, o); err != nil {
 		return err
 	}
 	db.await(ctx, o)
@@ -236,7 +236,7 @@ func (db *DB) UpdateEach(ctx context.Context, fns []func(kv.Txn) error) []error 
 		o := newOp(fn)
 		o.budget, o.after = kv.BudgetOf(ctx), last
 		if refusal == nil {
-			refusal = db.committer.submit(o)
+			refusal = db.committer.submit(ctx, o)
 		}
 		if ends[i] = refusal; refusal != nil {
 			refusal = kv.ErrSkipped

@@ -67,7 +67,7 @@ func (db *DB) dropExpired(ctx context.Context, keys [][]byte) error {
 	defer db.inFlight.Done()
 	o := newOp(func(kv.Txn) error { return nil })
 	o.expired = keys
-	if err := db.committer.submit(o); err != nil {
+	if err := db.committer.submit(ctx, o); err != nil {
 		return err
 	}
 	db.await(ctx, o)
