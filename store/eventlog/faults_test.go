@@ -135,8 +135,8 @@ func logCalls(t *testing.T, f *storetest.Fixture) []storetest.Call {
 		{Name: "ListResources", Run: func(ctx ctxt, s st) (any, error) {
 			return s.Events.ListResources(ctx, "acct_a", "plan", "", 5, nil, nil)
 		}},
-		{Name: "Import", InSteps: true, Run: lines(eventlog.ImportOptions{}, imported, importedLine("late-1", now.Add(-30*time.Hour)))},
-		{Name: "Import_skipping_errors", InSteps: true, Run: lines(eventlog.ImportOptions{SkipErrors: true}, imported)},
+		{Name: "Import", InSteps: true, Remakes: true, Run: lines(eventlog.ImportOptions{}, imported, importedLine("late-1", now.Add(-30*time.Hour)))},
+		{Name: "Import_skipping_errors", InSteps: true, Remakes: true, Run: lines(eventlog.ImportOptions{SkipErrors: true}, imported)},
 		{Name: "Import_dry_run", Run: lines(eventlog.ImportOptions{DryRun: true}, imported, imported)},
 		{Name: "RecordFixtures", InSteps: true, Leaves: true, Run: func(ctx ctxt, s st) (any, error) {
 			recorded, refused, err := s.Events.RecordFixtures(ctx, []eventlog.Fixture{fixture})
