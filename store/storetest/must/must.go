@@ -44,7 +44,7 @@ func Have(t testing.TB, has bool, need string) {
 	t.Helper()
 	switch {
 	case has:
-	case inCI():
+	case InCI():
 		t.Fatalf("needed in CI: %s", need)
 	default:
 		t.Skipf("skipped: %s", need)
@@ -61,7 +61,7 @@ func SkipInShort(t testing.TB) {
 }
 
 // Short reports whether [SkipInShort] skips.
-func Short() bool { return testing.Short() && !inCI() }
+func Short() bool { return testing.Short() && !InCI() }
 
 // OnlyLong skips, in CI too, a test that takes minutes or needs the machine to itself.
 // bench/long runs it.
@@ -75,7 +75,7 @@ func OnlyLong(t testing.TB, why string) {
 // OnlyInCI skips a test that takes too long at home, unless the long form is enabled.
 func OnlyInCI(t testing.TB, why string) {
 	t.Helper()
-	if !inCI() {
+	if !InCI() {
 		OnlyLong(t, why)
 	}
 }
@@ -98,4 +98,5 @@ func ManyAtATime(factor int) {
 	}
 }
 
-func inCI() bool { return os.Getenv("CI") != "" }
+// InCI reports whether a tool that is missing fails a test.
+func InCI() bool { return os.Getenv("CI") != "" }
