@@ -86,7 +86,7 @@ func overload(t *testing.T, p site, memory int64) {
 		t.Errorf("%d of a burst of %d clients are refused", burst, burstClients)
 	}
 	goodput, control, perCPU := math.Inf(1), math.Inf(1), math.Inf(1)
-	var peakPerSecond, slower, refusal, generator, held, recovered float64
+	var peakPerSecond, slower, refusal, beyond, generator, held, recovered float64
 	var refused, cut, wrong int
 	best := 0.0 // of a few rounds, beside the tests of other packages
 	for round := 0; round == 0 || must.More(round, overloadRounds, overloadRoundsLong) || best < goodputMin && round < overloadTries; round++ {
@@ -96,7 +96,7 @@ func overload(t *testing.T, p site, memory int64) {
 		goodput, control = min(goodput, r.percent(r.over)), min(control, r.percent(r.again))
 		peakPerSecond = max(peakPerSecond, r.peak.perSecond())
 		slower = max(slower, float64(r.over.quantile(0.99))/float64(r.peak.quantile(0.99)))
-		refusal = max(refusal, float64(quantile(r.over.refusals, 0.99).Microseconds())/1000)
+		refusal, beyond = max(refusal, p99Ms(r.over.refusals)), max(beyond, p99Ms(r.crush.refusals))
 		generator = max(generator, 100*r.clients.Seconds()/(r.clients+r.over.cpu).Seconds())
 		perCPU = min(perCPU, 100*r.over.perCPU()/r.peak.perCPU())
 		held, recovered = max(held, float64(r.held>>20)), max(recovered, float64(r.back.Milliseconds()))
@@ -112,12 +112,18 @@ func overload(t *testing.T, p site, memory int64) {
 	must.Figure(t, "p99_times_peak", slower)
 	must.Figure(t, "refused", refused)
 	must.Figure(t, "refused_p99_ms", refusal)
+	must.Figure(t, "refused_beyond_limits_p99_ms", beyond)
 	must.Figure(t, "refused_of_burst", burst)
 	must.Figure(t, "cut_beyond_limits", cut)
 	must.Figure(t, "wrong_answers", wrong)
 	must.Figure(t, "rss_anon_mib", held)
 	must.Figure(t, "recovered_ms", recovered)
 	must.Figure(t, "generator_cpu_percent", generator)
+}
+
+// p99Ms returns it in milliseconds, 0 without any.
+func p99Ms(sorted []time.Duration) float64 {
+	return float64(quantile(sorted, 0.99).Microseconds()) / 1000
 }
 
 // overloadTimes say how long each load lasts.
