@@ -717,3 +717,43 @@ func TestNotesThatAreSentAgain(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// Updates of programs are refused first, while the queue still has places for people and operators.
+func TestTheLastPlacesAreForOthers(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgtest.Start(t))
+	running, gate := make(chan struct{}), make(chan struct{})
+	var waiting sync.WaitGroup
+	begin := sync.OnceFunc(func() { close(running) })
+	waiting.Go(func() {
+		if err := db.Update(t.Context(), func(kv.Txn) error { begin(); <-gate; return nil }); err != nil {
+			t.Errorf("Update(running) = %v, want nil", err)
+		}
+	})
+	<-running
+	queued := func(ctx context.Context, updates, want int) {
+		for range updates {
+			waiting.Go(func() {
+				if err := db.Update(ctx, setting("a", "1")); err != nil {
+					t.Errorf("Update(queued) = %v, want nil", err)
+				}
+			})
+		}
+		for begun := time.Now(); db.Stats().Queue < want; time.Sleep(time.Millisecond) {
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("%d updates wait, want %d", db.Stats().Queue, want)
+			}
+		}
+	}
+	programs := db.Stats().QueueMax - kv.QueueKept
+	queued(kv.Yielding(t.Context()), programs, programs)
+	if err := db.Update(kv.Yielding(t.Context()), setting("b", "1")); !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrAway) {
+		t.Errorf("Update(queue nearly full, of a program) = %v, want ErrUnavailable", err)
+	}
+	queued(t.Context(), kv.QueueKept, db.Stats().QueueMax)
+	if err := db.Update(t.Context(), setting("b", "1")); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("Update(queue full) = %v, want ErrUnavailable", err)
+	}
+	close(gate)
+	waiting.Wait()
+}
