@@ -25,9 +25,10 @@ type changes struct {
 }
 
 // BeginChange refuses a change while changes have waited too long, if many of them are of the
-// same account or client. It is for programs, which retry: people, operators and revocations do not
-// call it, and have places in the engine's queue that the context returned has not. Without an error
-// the caller must call EndChange. Errors: temporarily_unavailable.
+// same account or client. It is for programs, which retry. People, operators and revocations do not
+// call it: the engine keeps the last places in its queue for them, and gives none of these to updates
+// with the returned context. Without an error the caller must call EndChange. Errors:
+// temporarily_unavailable.
 func (s *Site) BeginChange(ctx context.Context, of string) (context.Context, error) {
 	if s.changes.begin(of) <= changesAtOnce || !s.Store.IsCrowded() {
 		return store.Yielding(ctx), nil
@@ -46,7 +47,7 @@ func (s *Site) EndChange(of string) { s.changes.end(of) }
 // AsChange is a handler of a change to resources.
 func (s *Site) AsChange(next Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		of := "account " + PrincipalFrom(r.Context()).Account // which may have the name of a client
+		of := "account " + PrincipalFrom(r.Context()).Account // an account and a client may have the same name
 		ctx, err := s.BeginChange(r.Context(), of)
 		if err != nil {
 			return err

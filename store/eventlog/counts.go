@@ -67,7 +67,8 @@ const (
 	// slotHours are the hours of a type that are counted by slot: a plot of the last hour
 	// is compared with the hour before it.
 	slotHours = 3
-	// slotsSizeMax is what all slots of a type take, at most: distances and counts below 2^21.
+	// slotsSizeMax bounds the slots of a type, in bytes: for each a distance of one byte and a
+	// count below 2^21.
 	slotsSizeMax = 4 * slotsOfHour * slotHours
 )
 

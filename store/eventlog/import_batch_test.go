@@ -71,7 +71,7 @@ func TestCountsOfADenseHistoryStaySmall(t *testing.T) {
 	countsStaySmall(t, 150, 400, 400, func(draw *rand.Rand) int { return min(int(draw.ExpFloat64()*5), 47) })
 }
 
-// Nor does the record of one of very many types, of which each hour has a few.
+// With 800 types, each of which occurs every five hours or so, the records stay small too.
 func TestCountsOfManyRareTypesStaySmall(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()

@@ -15,12 +15,12 @@ const (
 	inFlightMin = 256
 	// calmFor after the last refusal any number may be in flight again.
 	calmFor = 5 * time.Second
-	// QueueKept places in the queue of an engine are not for updates that yield.
+	// QueueKept is how many places in an engine's queue updates that yield may not take.
 	QueueKept = 128
 )
 
-// Yielding returns a context for updates that are refused while the queue of the engine has only
-// the last QueueKept places free: those of programs, which come again.
+// Yielding returns a context for updates that are refused when only QueueKept places in the engine's
+// queue are free, such as those of programs, which retry.
 func Yielding(ctx context.Context) context.Context {
 	return context.WithValue(ctx, yieldingKey, true)
 }
