@@ -298,6 +298,8 @@ clients. A burst of 256 comes first. While changes have waited too long for half
 				{"goroutines_drift", "drift of goroutines under load", most, "≤ 5"},
 				{"descriptors_drift", "drift of descriptors under load", most, "≤ 5"},
 				{"heap_at_rest_mib_per_hour", "heap at rest, MiB an hour", most, "≤ 1"},
+				{"heap_at_rest_mib", "heap at rest, MiB", latest, ""},
+				{"heap_restarted_mib", "the same of a server that starts with this data and works two minutes, MiB", latest, ""},
 				{"heap_mib_per_hour", "heap under load, between backups, MiB an hour", most, "≤ 1"},
 				{"rss_anon_mib", "anonymous memory, MiB", most, ""},
 				{"disk_times_restored", "disk, times that of a restored copy", most, "≤ 2"},

@@ -26,6 +26,7 @@ const (
 	soakOfferers    = 4
 	soakWarms       = 5 // samples
 	soakWarmsLong   = 180
+	soakAgainsLong  = 24 // after a restart
 	soakSamples     = 25
 	soakSamplesLong = 1260 // two hours, less a quarter to warm up
 	soakEach        = 100 * time.Millisecond
@@ -77,7 +78,8 @@ var soakWorkers = []soakWorker{
 // TestSoak keeps a server half busy with everything that it does. Goroutines and open
 // files return to what they were before the load. By the figures of the long form memory
 // does not grow either, and the disk holds at most twice what a restored copy takes, while
-// tokens and old events expire all the time.
+// tokens and old events expire all the time. The control is the memory of a server that has
+// just started with the same data.
 func TestSoak(t *testing.T) {
 	must.SkipInShort(t)
 	k := newSoak(t)
@@ -98,16 +100,20 @@ func TestSoak(t *testing.T) {
 	must.Figure(t, "goroutines_drift", drift(samples, func(s soakSample) float64 { return s.goroutines }))
 	must.Figure(t, "descriptors_drift", drift(samples, func(s soakSample) float64 { return s.descriptors }))
 	must.Figure(t, "heap_at_rest_mib_per_hour", (after.heap-before.heap)/(1<<20)/after.at.Sub(before.at).Hours())
+	must.Figure(t, "heap_at_rest_mib", after.heap/(1<<20))
 	must.Figure(t, "heap_mib_per_hour", heapSlope(samples))
 	must.Figure(t, "rss_anon_mib", slices.MaxFunc(samples, func(a, b soakSample) int { return int(a.anonymous - b.anonymous) }).anonymous>>20)
 	must.Figure(t, "disk_times_restored", after.disk/k.restored())
+	k.s.stop()
+	k.s = k.serve(k.s.ready.Listen[0])
+	k.load(soakWarms, soakAgainsLong)
+	must.Figure(t, "heap_restarted_mib", k.atRest(t, nil).heap/(1<<20))
 }
 
 func newSoak(t *testing.T) *soak {
 	t.Helper()
 	k := &soak{t: t, dir: t.TempDir()}
-	k.s = startServe(t, filepath.Join(t.TempDir(), "data"), "--public-url", "http://127.0.0.1", "--webhook-allow", "127.0.0.1",
-		"--retain", "1d", "--access-ttl", "5m", "--refresh-ttl", "10m") // both outlast a rest
+	k.s = k.serve("127.0.0.1:0")
 	k.expiries = k.s.log.count("old events removed")
 	k.o = k.s.offer(soakOfferers)
 	k.access.Store(&k.o.access)
@@ -125,6 +131,11 @@ func newSoak(t *testing.T) *soak {
 	k.desk, k.user = newVisitor(t), newVisitor(t)
 	k.desk.submit(k.desk.open(k.s.base+"/login"), "username", maud, "password", maudPassword)
 	return k
+}
+
+func (k *soak) serve(address string) *server {
+	return start(k.t, "serve", "--data", filepath.Join(k.dir, "data"), "--listen", address, "--public-url", "http://127.0.0.1",
+		"--webhook-allow", "127.0.0.1", "--retain", "1d", "--access-ttl", "5m", "--refresh-ttl", "10m") // both outlast a rest
 }
 
 func (k *soak) client() *client {
