@@ -157,7 +157,13 @@ func (f *fullDiskSite) fill(t *testing.T, l *ledger, random *rand.Rand) {
 // askForRoom wants an operator's command refused with the space that is missing.
 func (f *fullDiskSite) askForRoom(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command(program(t), append([]string{"account", "create", "acct_new"}, f.where...)...).CombinedOutput()
+	out, err, serves := []byte(nil), error(nil), true
+	for tries := 0; serves && tries < 2; tries++ { // the first may find room, as in restart
+		f.leave(t, fullLeftMin)
+		name := fmt.Sprintf("acct_%d", time.Now().UnixNano())
+		out, err = exec.Command(program(t), append([]string{"account", "create", name}, f.where...)...).CombinedOutput()
+		serves = err == nil
+	}
 	if exitCode(err) != exitIOError || !strings.Contains(string(out), "MiB are free") || !strings.Contains(string(out), "hint: free space there until") {
 		t.Errorf("a command on a full disk: %v, want exit code %d, what is free and what to do\n%s", err, exitIOError, out)
 	}
