@@ -73,7 +73,7 @@ func NewHouseAt(t testing.TB, site Site) *House {
 	case site.InMemory || durableInMemory():
 		h.kept = memkv.New(nil)
 	case isInTurns():
-		h.dsn = pgtest.Start(t)
+		h.dsn = pgtest.Emptied(t)
 	default:
 		h.dir = t.TempDir()
 	}

@@ -190,7 +190,7 @@ func SharedEngines() map[string]func(testing.TB) (a, b kv.DB) {
 		},
 		"in_postgres": func(t testing.TB) (a, b kv.DB) {
 			must.SkipInShort(t)
-			options := pgkv.Options{URL: pgtest.Start(t)}.Patient(patience)
+			options := pgkv.Options{URL: pgtest.Emptied(t)}.Patient(patience)
 			return must.Get(pgkv.Open(context.Background(), options))(t), must.Get(pgkv.Open(context.Background(), options))(t)
 		},
 	}

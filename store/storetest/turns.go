@@ -28,7 +28,7 @@ type inTurns struct {
 
 func newInTurns(t testing.TB) kv.DB {
 	t.Helper()
-	return inTurnsOn(t, pgtest.Start(t))
+	return inTurnsOn(t, pgtest.Emptied(t))
 }
 
 // patience multiplies the time limits of databases, which no test here is about.
@@ -47,7 +47,7 @@ func inTurnsOn(t testing.TB, dsn string) kv.DB {
 // a test breaks is broken for both.
 func newServers(t testing.TB, clock *Clock, change []func(*store.Options)) *Fixture {
 	t.Helper()
-	options := pgkv.Options{URL: pgtest.Start(t), Connections: 4}.Patient(patience)
+	options := pgkv.Options{URL: pgtest.Emptied(t), Connections: 4}.Patient(patience)
 	open := func() *pgkv.DB { return must.Get(pgkv.Open(context.Background(), options))(t) }
 	first, second, key := open(), open(), secret.NewKey(nil)
 	change = append(slices.Clip(change), func(o *store.Options) { o.Key = key })
@@ -70,7 +70,7 @@ type sharedFaults struct {
 // InPostgres returns an empty store in a database of its own.
 func InPostgres(t testing.TB) *Fixture {
 	t.Helper()
-	return OnPostgres(t, pgtest.Start(t))
+	return OnPostgres(t, pgtest.Emptied(t))
 }
 
 // OnPostgres returns the store in a database, as one server has it.
