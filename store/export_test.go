@@ -5,7 +5,6 @@ import (
 
 	"tollhouse/store/kv"
 	"tollhouse/store/moving"
-	"tollhouse/store/record"
 	"tollhouse/store/secret"
 )
 
@@ -65,17 +64,6 @@ func (s *Store) ImportLine(ctx context.Context, line *moving.Token) (outcome str
 		return "", err
 	}
 	return s.ImportTokens(ctx, given)
-}
-
-// AreUsed reports whether a user and a client have tokens that were used here.
-func (s *Store) AreUsed(ctx context.Context, u User, c Client) (user, client bool, err error) {
-	err = s.db.View(ctx, func(r kv.Reader) error {
-		if user, err = isUsed(r, record.UserFamiliesKey(u.ID)); err == nil {
-			client, err = isUsed(r, record.ClientFamiliesKey(c.ID))
-		}
-		return err
-	})
-	return user, client, err
 }
 
 // TokensAtOnce makes the export one of tokens alone, of which n authorizations are in memory.

@@ -204,9 +204,6 @@ func (im *Importer) foundClient(tx kv.Txn, r *moving.Client, line description, c
 	if err != nil || !im.options.Update || len(o.differs) == 0 || !found.isReplaceable() {
 		return o, err
 	}
-	if used, err := isUsed(tx, record.ClientFamiliesKey(c.ID)); used || err != nil {
-		return o, err
-	}
 	if _, err := tx.Get(record.ClientUseKey(c.ID)); !record.IsAbsent(err) {
 		return o, err
 	}
@@ -363,8 +360,16 @@ func (im *Importer) hash(ctx context.Context, u *importedUser) error {
 		if !errors.Is(err, secret.ErrBusy) {
 			return err
 		}
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
+
+// busyPause is how long a line waits while so many hash that it is refused at once.
+const busyPause = 100 * time.Millisecond
 
 func (im *Importer) tryHash(ctx context.Context, u *importedUser) (err error) {
 	if u.isSame, err = im.isStored(ctx, u); err != nil || u.isSame || im.options.DryRun {
@@ -492,9 +497,6 @@ func (im *Importer) foundUser(tx kv.Txn, u *importedUser, line description, foun
 	isSame := u.isSame && u.stored == found.password
 	isNew := len(o.differs) > 0 || u.mustHash && !isSame && (u.password != "" || im.options.DryRun)
 	if err != nil || !im.options.Update || !isNew || !found.isReplaceable() {
-		return o, err
-	}
-	if used, err := isUsed(tx, record.UserFamiliesKey(found.ID)); used || err != nil {
 		return o, err
 	}
 	if _, err := tx.Get(record.SignInKey(found.ID)); !record.IsAbsent(err) {

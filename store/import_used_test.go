@@ -19,6 +19,7 @@ import (
 // signed in although the client of those tokens was deleted, one whose imported token was used or refreshed
 // Promise (Platform §9): --update does not change a user or client whose imported token was revoked, nor a public
 // client whose users were deleted first
+// Promise (Platform §9): an imported token counts as used only once it was used, refreshed or revoked here
 func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 	t.Parallel()
 	const clientSecret, password = "a secret of the old system, 1", "a phrase of the old system"

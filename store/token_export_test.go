@@ -103,35 +103,6 @@ func TestLiveTokensMoveOutAndIn(t *testing.T) {
 	must.Get(into.CheckAll(ctx))(t)
 }
 
-// Promise (Platform §9): an imported token counts as used only once it was used, refreshed or revoked here
-func TestImportedTokensAreUsedOnceTheyAre(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	cases := map[string]struct {
-		use  func(t *testing.T, g grant)
-		want bool
-	}{
-		"imported": {func(*testing.T, grant) {}, false},
-		"used": {func(t *testing.T, g grant) {
-			must.Get(g.FindPrincipal(ctx, g.first.AccessToken))(t)
-			g.FlushLastUsed(ctx)
-		}, true},
-		"refreshed": {func(t *testing.T, g grant) { g.mustRefresh(t, g.first) }, true},
-		"revoked":   {func(t *testing.T, g grant) { must.Do(t, g.RevokeToken(ctx, store.By{}, g.client, oldRefresh)) }, true},
-		"another":   {func(t *testing.T, g grant) { g.issue(t, store.ScopeUnstated) }, true},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			g := newImport(t)
-			c.use(t, g)
-			user, client, err := g.AreUsed(ctx, g.user, g.client)
-			if err != nil || user != c.want || client != c.want {
-				t.Errorf("AreUsed() = %v, %v, %v, want %v", user, client, err, c.want)
-			}
-		})
-	}
-}
-
 // Promise (Platform §12): a token line has the text of a token or its SHA-256 in hex; what is wrong with it
 // is said without repeating it
 func TestTokenLinesAreChecked(t *testing.T) {

@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/hex"
 	"errors"
-	"slices"
 	"time"
 
 	"tollhouse/store/kv"
@@ -245,24 +244,4 @@ func (given ImportedTokens) areKnown(r kv.Reader, l lineage, now time.Time) (kno
 		return false, errTextTaken
 	}
 	return known, nil
-}
-
-// isUsed reports whether a user or a client, in whose index of families it looks, has tokens that an
-// import did not bring, or one that it brought and that was used, refreshed or revoked here.
-func isUsed(r kv.Reader, index record.Key) (used bool, err error) {
-	families := index.All()
-	families.KeysOnly, families.Limit = true, familiesReadMax
-	var keys [][]byte
-	for key := range r.Scan(families) {
-		keys = append(keys, append(record.NewKey(record.TagFamily), key[len(index):]...))
-	}
-	for page := range slices.Chunk(keys, indexPageMax) {
-		for i, value := range r.GetMany(page) {
-			f, err := decodeFamily(secret.ID(page[i][1:]), value)
-			if err != nil || !f.imported || !f.usedAt.IsZero() || !f.revokedAt.IsZero() {
-				return true, err
-			}
-		}
-	}
-	return len(keys) == familiesReadMax, nil
 }
