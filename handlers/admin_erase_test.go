@@ -40,6 +40,23 @@ func TestErasingIsAnsweredHoweverLongItTakes(t *testing.T) {
 	}
 }
 
+// A read deadline that passes ends a request, also while the server looks for the next lines.
+func TestALongAnswerIsNotCutOffBetweenItsSteps(t *testing.T) {
+	a := parallelAPI(t)
+	a.User(t, "bob", "acct_a")
+	a.record(t, "acct_a", "customer.created", "c1")
+	for _, path := range []string{"/admin/backup", "/admin/export", "/admin/event-export?account=acct_a"} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		a.server.Admin().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != http.StatusOK || w.Body.Len() == 0 {
+			t.Fatalf("GET %s = %d, %d bytes", path, w.Code, w.Body.Len())
+		}
+		if !w.read || time.Until(w.until) < time.Minute/2 {
+			t.Errorf("GET %s: the deadline of reads is lifted: %t; that of writes ends at %s", path, w.read, w.until)
+		}
+	}
+}
+
 // Promise (Platform §3): a deletion or a search by a platform client has ten minutes, not for ever
 func TestLongCallsOfPlatformClientsAreBounded(t *testing.T) {
 	a := parallelAPI(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // Requests that programs retry.
-var refusedInCrowds = []string{"a resource", "a patch", "a deleted resource", "a refresh", "a replay, which revokes"}
+var refusedInCrowds = []string{"a resource", "a patch", "a deleted resource", "an endpoint", "an endpoint's new secret", "a refresh", "a replay, which revokes"}
 
 // crowd leaves 16 refreshes and 16 changes in flight, until leave is called, and lets the engine
 // tell that changes have waited too long.

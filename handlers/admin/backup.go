@@ -94,6 +94,7 @@ type backupBody struct {
 
 func (b *backupBody) begin() {
 	b.begun = true
+	beginLong(b.controller)
 	h := b.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", "no-store")
@@ -104,6 +105,6 @@ func (b *backupBody) Write(p []byte) (int, error) {
 	if !b.begun {
 		b.begin()
 	}
-	extendDeadlines(b.controller)
+	extendWrites(b.controller)
 	return b.w.Write(p)
 }

@@ -15,13 +15,13 @@ import (
 // of an upload.
 const longStep = time.Minute
 
-// extendDeadlines gives a long request the time for its next step. A command that
+// extendWrites gives a long response the time for its next step. A command that
 // opens the store itself has no connection.
-func extendDeadlines(c *http.ResponseController) {
-	deadline := time.Now().Add(longStep)
-	_ = c.SetReadDeadline(deadline)
-	_ = c.SetWriteDeadline(deadline)
-}
+func extendWrites(c *http.ResponseController) { _ = c.SetWriteDeadline(time.Now().Add(longStep)) }
+
+// beginLong lets a response take long before its first step and between two: a read deadline
+// that passes meanwhile would end the request.
+func beginLong(c *http.ResponseController) { _ = c.SetReadDeadline(time.Time{}) }
 
 const exportPageEvents = 500 // read in one transaction
 
@@ -60,6 +60,7 @@ func beginLines(w http.ResponseWriter, r *http.Request, trailer string) bool {
 // how many lines there were. It closes the connection if it fails.
 func streamLines(w http.ResponseWriter, r *http.Request, next func(context.Context, []byte) ([]byte, int, error)) (lines int) {
 	controller := http.NewResponseController(w)
+	beginLong(controller)
 	buffer := api.TakeBuffer()
 	defer buffer.Release()
 	for {
@@ -67,7 +68,7 @@ func streamLines(w http.ResponseWriter, r *http.Request, next func(context.Conte
 		var err error
 		buffer.B, n, err = next(r.Context(), buffer.B[:0])
 		if err == nil && n > 0 {
-			extendDeadlines(controller)
+			extendWrites(controller)
 			_, err = w.Write(buffer.B)
 		}
 		if err != nil {

@@ -109,8 +109,7 @@ func beginAnswer(w http.ResponseWriter) (*http.ResponseController, error) {
 	if err := controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	// A pipe may deliver slowly.
-	_ = controller.SetReadDeadline(time.Time{})
+	beginLong(controller) // a pipe may deliver slowly
 	h := w.Header()
 	h.Set("Content-Type", api.AsNDJSON)
 	h.Set("Cache-Control", "no-store")
@@ -122,7 +121,8 @@ func beginAnswer(w http.ResponseWriter) (*http.ResponseController, error) {
 // not read the response of a closed connection.
 func passOver(controller *http.ResponseController, body io.Reader) {
 	_ = controller.Flush()
-	extendDeadlines(controller)
+	_ = controller.SetReadDeadline(time.Now().Add(longStep))
+	extendWrites(controller)
 	_, _ = io.CopyN(io.Discard, body, passedOverMax)
 }
 
@@ -312,6 +312,6 @@ func (ir *importRun) fail(ctx context.Context, err error) {
 
 func (ir *importRun) write(line any) {
 	encoded := web.EncodeJSON(line)
-	_ = ir.controller.SetWriteDeadline(time.Now().Add(longStep))
+	extendWrites(ir.controller)
 	_, _ = ir.w.Write(append(encoded, '\n')) // the caller may be gone
 }

@@ -57,24 +57,26 @@ func (s *Server) Mount(r *web.Router) {
 	r.On("PATCH", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.site.AsChange(s.patchResource)))
 	r.On("DELETE", "/api/resources/:kind/:id", s.bearer(store.ScopeResourcesWrite, s.site.AsChange(s.deleteResource)))
 
-	mountWebhooks(r, "/api", s.readsWebhooks, s.writesWebhooks)
+	mountWebhooks(r, "/api", s.readsWebhooks, s.writesWebhooks, s.endsWebhooks)
 	r.Get(web.OpenAPIPath, s.openAPI)
 }
 
 // MountWebhooks adds the operators' routes of webhook endpoints below /admin. The changes
 // write their own audit lines.
-func (s *Server) MountWebhooks(r *web.Router) { mountWebhooks(r, "/admin", s.ofOperator, s.ofOperator) }
+func (s *Server) MountWebhooks(r *web.Router) {
+	mountWebhooks(r, "/admin", s.ofOperator, s.ofOperator, s.ofOperator)
+}
 
-func mountWebhooks(r *web.Router, below string, reads, writes func(webhookHandler) web.Handler) {
+func mountWebhooks(r *web.Router, below string, reads, writes, ends func(webhookHandler) web.Handler) {
 	all := below + "/webhook-endpoints"
 	one := all + "/:id"
 	r.Get(all, reads(listWebhooks))
 	r.On("POST", all, writes(createWebhook))
 	r.Get(one, reads(findWebhook))
 	r.On("PATCH", one, writes(updateWebhook))
-	r.On("DELETE", one, writes(deleteWebhook))
+	r.On("DELETE", one, ends(deleteWebhook))
 	r.On("POST", one+"/enable", writes(enableWebhook))
-	r.On("POST", one+"/disable", writes(disableWebhook))
+	r.On("POST", one+"/disable", ends(disableWebhook))
 	r.On("POST", one+"/skip", writes(skipWebhook))
 	r.On("POST", one+"/rotate-secret", writes(rotateWebhook))
 	r.On("POST", one+"/test", writes(testWebhook))

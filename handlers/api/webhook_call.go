@@ -30,24 +30,32 @@ type webhookHandler func(c *webhookCall) error
 
 // readsWebhooks admits tokens that may read webhook endpoints.
 func (s *Server) readsWebhooks(h webhookHandler) web.Handler {
-	return s.ofTenant(store.ScopeWebhooksRead, h)
+	return s.bearer(store.ScopeWebhooksRead, s.ofTenant(store.ScopeWebhooksRead, h))
 }
 
-// writesWebhooks admits tokens that may change webhook endpoints. They must be able to
-// read events, or a push would show what a read does not.
+// changesWebhooks is what tokens need to change webhook endpoints: one that cannot read events would
+// get them pushed.
+const changesWebhooks = store.ScopeWebhooksWrite | store.ScopeEventsRead
+
+// writesWebhooks admits tokens that may change webhook endpoints.
 func (s *Server) writesWebhooks(h webhookHandler) web.Handler {
-	return s.ofTenant(store.ScopeWebhooksWrite|store.ScopeEventsRead, h)
+	return s.bearer(changesWebhooks, s.site.AsChange(s.ofTenant(changesWebhooks, h)))
+}
+
+// endsWebhooks is writesWebhooks for what no crowd refuses: it stops deliveries.
+func (s *Server) endsWebhooks(h webhookHandler) web.Handler {
+	return s.bearer(changesWebhooks, s.ofTenant(changesWebhooks, h))
 }
 
 func (s *Server) ofTenant(need store.Scope, h webhookHandler) web.Handler {
-	return s.bearer(need, func(w http.ResponseWriter, r *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		p := web.PrincipalFrom(r.Context())
 		c := s.operatorCall(w, r)
 		c.alive = s.aliveToken(r, need)
 		c.by.Account, c.by.Owner, c.by.Platform, c.by.Live = p.Account, p.WebhookOwner(), p.Platform, s.site.Store.LiveIn(p, needing(need))
 		c.by.Name, c.by.Location = sourceOf(r, p)
 		return h(c)
-	})
+	}
 }
 
 // ofOperator is for the admin API, where the id of an endpoint is enough.
