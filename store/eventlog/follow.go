@@ -82,9 +82,10 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 	if slices.Contains(types, anyType) {
 		rest.limit = min(rest.limit, limit+1)
 	}
-	rows, size := 0, 0
+	rows, size, searched := 0, 0, 0
 	for p, v := range rest.rows(r, head.Segments) {
 		rows++
+		searched += len(v)
 		typ, err := typeOf(v)
 		if err != nil {
 			return s, err
@@ -100,7 +101,10 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 			}
 			s.Events = append(s.Events, e)
 		}
-		s.Passed = p
+		if s.Passed = p; searched > searchedBytesMax {
+			s.More = p.Compare(last) < 0
+			return s, nil
+		}
 	}
 	s.More = rows == rest.limit
 	if !s.More {

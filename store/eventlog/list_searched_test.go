@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tollhouse/store/record"
 	"tollhouse/store/storetest/must"
 )
 
@@ -71,7 +72,8 @@ func TestAnAccountWithTooManyTypes(t *testing.T) {
 	}
 }
 
-// TestSearchedBytes: a page that needs a search ends early among large events.
+// TestSearchedBytes: a page that needs a search ends early among large events, and so does what a
+// webhook follows, which may be in the committer's turn.
 func TestSearchedBytes(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()
@@ -97,5 +99,10 @@ func TestSearchedBytes(t *testing.T) {
 		if most := KnownTypesMax + 1 + searchedBytesMax/noteSize + 2; err != nil || !page.More || counted.rows > most {
 			t.Errorf("resources %v: read %d rows, more %v, %v; want %d at most and more", resources, counted.rows, page.More, err, most)
 		}
+	}
+	counted.rows = 0
+	followed, err := s.Follow(context.Background(), "a", []string{"*.closed"}, record.Position{}, 10)
+	if most := searchedBytesMax/noteSize + 3; err != nil || !followed.More || counted.rows > most {
+		t.Errorf("a follower: read %d rows, more %v, %v; want %d at most and more", counted.rows, followed.More, err, most)
 	}
 }
