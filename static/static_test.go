@@ -151,7 +151,7 @@ func TestContrast(t *testing.T) {
 		wantRatio   float64
 	}{
 		{"text", "paper", 4.5}, {"text", "surface", 4.5}, {"text", "tint", 4.5},
-		{"soft", "paper", 4.5}, {"soft", "surface", 4.5},
+		{"soft", "paper", 4.5}, {"soft", "surface", 4.5}, {"soft", "tint", 4.5},
 		{"accent", "paper", 4.5}, {"accent", "surface", 4.5}, {"accent", "tint", 4.5},
 		{"on-accent", "accent", 4.5}, {"on-accent", "accent-over", 4.5},
 		{"danger", "danger-tint", 4.5}, {"warn", "warn-tint", 4.5}, {"text", "danger-tint", 4.5}, {"text", "warn-tint", 4.5},

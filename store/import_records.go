@@ -368,7 +368,7 @@ func (im *Importer) hash(ctx context.Context, u *importedUser) error {
 	}
 }
 
-// busyPause is how long a line waits while so many hash that it is refused at once.
+// busyPause is how long a line waits before it tries again when the queue for hashing is full.
 const busyPause = 100 * time.Millisecond
 
 func (im *Importer) tryHash(ctx context.Context, u *importedUser) (err error) {

@@ -19,7 +19,6 @@ import (
 // signed in although the client of those tokens was deleted, one whose imported token was used or refreshed
 // Promise (Platform §9): --update does not change a user or client whose imported token was revoked, nor a public
 // client whose users were deleted first
-// Promise (Platform §9): an imported token counts as used only once it was used, refreshed or revoked here
 func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 	t.Parallel()
 	const clientSecret, password = "a secret of the old system, 1", "a phrase of the old system"
@@ -101,6 +100,46 @@ func TestImportUpdatesNobodyWhoWasUsed(t *testing.T) {
 				}
 			}
 			must.Get(f.CheckAll(t.Context()))(t)
+		})
+	}
+}
+
+// Promise (Platform §9): an imported token counts as used only once it was used, refreshed or revoked here
+func TestImportUpdatesNoClientWhoseTokenWasUsed(t *testing.T) {
+	t.Parallel()
+	books := func(uri string) string {
+		return fmt.Sprintf(`{"client":{"client_id":"books","client_secret":"a secret of the old system, 1","redirect_uris":[%q]}}`, uri)
+	}
+	for name, use := range map[string]func(t testing.TB, f *storetest.Fixture, c store.Client){
+		"nobody": nil,
+		"used": func(t testing.TB, f *storetest.Fixture, _ store.Client) {
+			must.Get(f.FindPrincipal(t.Context(), oldToken(oldAccess)))(t)
+			f.FlushLastUsed(t.Context())
+		},
+		"refreshed": func(t testing.TB, f *storetest.Fixture, c store.Client) {
+			must.Get(f.RotateRefresh(t.Context(), store.Refresh{Client: c, Token: oldToken(oldRefresh)}))(t)
+		},
+		"revoked": func(t testing.TB, f *storetest.Fixture, c store.Client) {
+			must.Do(t, f.RevokeToken(t.Context(), store.By{}, c, oldAccess))
+		},
+		"another": func(t testing.TB, f *storetest.Fixture, c store.Client) {
+			must.Get(f.IssueForPassword(t.Context(), store.By{}, c, f.User(t, "odile", "default"), store.ScopeUnstated))(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, want := storetest.New(t), 1
+			port(t, f.Store, store.ImportOptions{}, `{"account":{"account":"default"}}`, passwordLine(t, "harriet", "default", "a phrase of the old system", ""), books("https://books.example/"),
+				fmt.Sprintf(`{"token":{"client_id":"books","username":"harriet","access_token":%q,"refresh_token":%q}}`, oldAccess, oldRefresh))
+			if use != nil {
+				use(t, f, must.Get(f.FindClient(t.Context(), "books"))(t))
+				want = 0
+			}
+			for _, dry := range []bool{true, false} {
+				if got := port(t, f.Store, store.ImportOptions{Update: true, DryRun: dry}, books("https://evil.example/")); got.Updated != want {
+					t.Errorf("dry %v: %d updated, want %d: %q", dry, got.Updated, want, got.reports)
+				}
+			}
 		})
 	}
 }

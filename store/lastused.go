@@ -232,7 +232,7 @@ func recordFamilyUse(tx kv.Txn, id secret.ID, now time.Time) (family, error) {
 		return family{}, err
 	}
 	if f.imported && f.usedAt.IsZero() {
-		if err := userUsed(tx, f.user); err != nil {
+		if err := partiesUsed(tx, f.lineage); err != nil {
 			return family{}, err
 		}
 	}

@@ -247,11 +247,14 @@ func (tb *tab) wantAccessible(t *testing.T, name string) {
 	}
 }
 
-// holdToAxe looks at each scheme and at each width once: the width changes no colour, and the
-// scheme no layout.
+// holdToAxe looks at each scheme and at each width once. TestContrast in static measures the colours
+// of both schemes.
 func (tb *tab) holdToAxe(t *testing.T, name string) {
-	for scheme, width := range map[string]int64{"light": windowDesk, "dark": windowSlim} {
-		shown := tb.show(name, scheme, width)
+	for _, look := range []struct {
+		scheme string
+		width  int64
+	}{{"light", windowDesk}, {"dark", windowSlim}} {
+		shown := tb.show(name, look.scheme, look.width)
 		if over := ask(tb, chromedp.Evaluate[int64](`document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth`)); over > 0 {
 			t.Errorf("%s: %d pixels stick out", shown, over)
 		}

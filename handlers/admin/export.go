@@ -19,8 +19,8 @@ const longStep = time.Minute
 // opens the store itself has no connection.
 func extendWrites(c *http.ResponseController) { _ = c.SetWriteDeadline(time.Now().Add(longStep)) }
 
-// beginLong lets a response take long before its first step and between two: a read deadline
-// that passes meanwhile would end the request.
+// beginLong removes the read deadline: one that passes would end a response that is still looking
+// for its next lines.
 func beginLong(c *http.ResponseController) { _ = c.SetReadDeadline(time.Time{}) }
 
 const exportPageEvents = 500 // read in one transaction
@@ -67,8 +67,8 @@ func streamLines(w http.ResponseWriter, r *http.Request, next func(context.Conte
 		var n int
 		var err error
 		buffer.B, n, err = next(r.Context(), buffer.B[:0])
+		extendWrites(controller) // also for the trailer, after a last page that took long
 		if err == nil && n > 0 {
-			extendWrites(controller)
 			_, err = w.Write(buffer.B)
 		}
 		if err != nil {

@@ -33,8 +33,8 @@ func (s *Server) readsWebhooks(h webhookHandler) web.Handler {
 	return s.bearer(store.ScopeWebhooksRead, s.ofTenant(store.ScopeWebhooksRead, h))
 }
 
-// changesWebhooks is what tokens need to change webhook endpoints: one that cannot read events would
-// get them pushed.
+// changesWebhooks is what tokens need to change webhook endpoints: otherwise a token that cannot read
+// events could have them pushed to it.
 const changesWebhooks = store.ScopeWebhooksWrite | store.ScopeEventsRead
 
 // writesWebhooks admits tokens that may change webhook endpoints.
@@ -42,7 +42,7 @@ func (s *Server) writesWebhooks(h webhookHandler) web.Handler {
 	return s.bearer(changesWebhooks, s.site.AsChange(s.ofTenant(changesWebhooks, h)))
 }
 
-// endsWebhooks is writesWebhooks for what no crowd refuses: it stops deliveries.
+// endsWebhooks is writesWebhooks for changes that stop deliveries, which no crowd refuses.
 func (s *Server) endsWebhooks(h webhookHandler) web.Handler {
 	return s.bearer(changesWebhooks, s.ofTenant(changesWebhooks, h))
 }

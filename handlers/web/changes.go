@@ -44,7 +44,7 @@ func (s *Site) BeginChange(ctx context.Context, of string) (context.Context, err
 // EndChange ends what BeginChange has begun.
 func (s *Site) EndChange(of string) { s.changes.end(of) }
 
-// AsChange is a handler of a change by a token: to resources and webhook endpoints.
+// AsChange handles a token's change of a resource or a webhook endpoint.
 func (s *Site) AsChange(next Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		of := "account " + PrincipalFrom(r.Context()).Account // an account and a client may have the same name

@@ -72,8 +72,8 @@ func TestAnAccountWithTooManyTypes(t *testing.T) {
 	}
 }
 
-// TestSearchedBytes: a page that needs a search ends early among large events, and so does what a
-// webhook follows, which may be in the committer's turn.
+// TestSearchedBytes: a page that needs a search ends early among large events, and so does Follow,
+// which may run in the committer's turn.
 func TestSearchedBytes(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()

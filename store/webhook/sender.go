@@ -218,9 +218,9 @@ const ProgressMax = 200
 // authorization has ended. It returns the endpoint as it is now. Errors:
 // record.ErrNotFound; record.ErrConflict, after which the endpoint must be read again; ErrFull.
 // When an endpoint was disabled, enabled, its head skipped or its URL or types changed in the
-// meantime, what was accepted before still counts, so that it is not repeated; nothing else
-// does, and nothing at all once the cursor was moved by hand. The cursor passes no event
-// that matches types given since.
+// meantime, what was accepted before still counts, so that it is not repeated, as far as one
+// call of Follow reads; nothing else does, and nothing at all once the cursor was moved by hand.
+// The cursor passes no event that matches types given since.
 func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoint, error) {
 	random, was, isStale := w.draw(), e, false
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {

@@ -45,8 +45,8 @@ func Start(t testing.TB) (dsn string) {
 }
 
 // Emptied is Start for tests that keep nothing but a store of the usual schema in the database.
-// Another test of the process may have had it before: to empty a database takes PostgreSQL a
-// tenth of the time in which it drops one and creates another.
+// Another test of the process may have had it before: emptying a database takes a tenth of the time
+// of dropping it and creating another.
 func Emptied(t testing.TB) (dsn string) {
 	t.Helper()
 	var d database
@@ -74,7 +74,7 @@ type database struct {
 	drop func()
 }
 
-// emptied has the databases that tests have left, which go with their server.
+// emptied has the databases that tests have left. They go with the server that the tests share.
 var emptied = make(chan database, 64)
 
 const empty = `select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid();
@@ -98,12 +98,13 @@ var (
 	sharedServer *Server
 	sharedErr    error
 	databases    atomic.Int64
+	processBegan = time.Now().UnixNano() // one of the same number may have left databases behind
 )
 
 // create makes a database on the server of dsn.
 func create(t testing.TB, dsn string) (of string, drop func()) {
 	t.Helper()
-	name := fmt.Sprintf("t%d_%d", os.Getpid(), databases.Add(1))
+	name := fmt.Sprintf("t%d_%d_%d", os.Getpid(), processBegan, databases.Add(1))
 	run := func(sql string) error { return run(dsn, sql) }
 	if err := run("create database " + name); err != nil {
 		t.Fatalf("create a database: %v", err)
