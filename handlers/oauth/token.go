@@ -82,7 +82,7 @@ func (s *Server) issue(r *http.Request, client store.Client, request tokenReques
 	name := request.params.Value("grant_type")
 	web.OutcomeOf(r.Context()).GrantType = name
 	web.Note(r.Context(), slog.String("grant_type", name))
-	if name == string(store.GrantPassword) { // few run at once, since each waits for a hash
+	if name == string(store.GrantPassword) { // few run at the same time: each waits its turn to hash
 		return grant(r.Context(), client, request.params)
 	}
 	ctx, err := s.site.BeginChange(r.Context(), client.ID)

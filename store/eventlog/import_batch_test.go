@@ -71,7 +71,7 @@ func TestCountsOfADenseHistoryStaySmall(t *testing.T) {
 	countsStaySmall(t, 150, 400, 400, func(draw *rand.Rand) int { return min(int(draw.ExpFloat64()*5), 47) })
 }
 
-// With 800 types, each of which occurs every five hours or so, the records stay small too.
+// The records also stay small with 800 types, each of which occurs about every five hours.
 func TestCountsOfManyRareTypesStaySmall(t *testing.T) {
 	must.SkipInShort(t)
 	t.Parallel()
