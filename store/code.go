@@ -327,9 +327,11 @@ func (s *Store) revokeCodesOf(ctx context.Context, db kv.DB, by By, ends [][]byt
 	for i := range tails {
 		tails[i] = secret.NewTail(s.random)
 	}
+	hashOf := func(end []byte) secret.Hash { return secret.Hash(end[len(end)-len(secret.Hash{}):]) }
 	return record.UpdateAs(ctx, db, by.ending(), func(tx kv.Txn) error {
+		record.Prefetch(tx, ends, func(end []byte) record.Key { return record.CodeKey(hashOf(end)) })
 		for i, end := range ends {
-			c, err := readCode(tx, secret.Hash(end[len(end)-len(secret.Hash{}):]))
+			c, err := readCode(tx, hashOf(end))
 			if errors.Is(err, record.ErrNotFound) || err == nil && !c.usedAt.IsZero() {
 				continue // expired or redeemed in the meantime
 			}

@@ -164,6 +164,9 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 	now := s.Now()
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		live = nil
+		prefetchFamilies(r, ids)
+		var families []family
+		var parties [][]byte
 		for _, id := range ids {
 			f, err := readFamily(r, secret.ID(id))
 			if errors.Is(err, record.ErrNotFound) {
@@ -172,9 +175,12 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 			if err != nil {
 				return err
 			}
-			if !f.revokedAt.IsZero() || !now.Before(f.expiresAt) {
-				continue
+			if f.revokedAt.IsZero() && now.Before(f.expiresAt) {
+				families, parties = append(families, f), append(parties, f.keys()...)
 			}
+		}
+		kv.Prefetch(r, parties)
+		for _, f := range families {
 			p, err := readParties(r, f.lineage)
 			if errors.Is(err, record.ErrDisabled) {
 				continue
@@ -189,17 +195,22 @@ func (s *Store) liveFamilies(ctx context.Context, ids [][]byte) (live []liveFami
 	return live, err
 }
 
+func prefetchFamilies(r kv.Reader, ids [][]byte) {
+	record.Prefetch(r, ids, func(id []byte) record.Key { return record.FamilyKey(secret.ID(id)) })
+}
+
 // revokeFamilies revokes families of one client and one user or none, and disables the webhook
 // endpoints that their tokens created.
 func (s *Store) revokeFamilies(ctx context.Context, by By, families []liveFamily, guards checks) error {
-	now, tails := s.Now(), make([][8]byte, len(families))
+	now, tails, ids := s.Now(), make([][8]byte, len(families)), make([][]byte, len(families))
 	for i := range tails {
-		tails[i] = secret.NewTail(s.random)
+		tails[i], ids[i] = secret.NewTail(s.random), families[i].id[:]
 	}
 	return s.revoke(ctx, by.ending(), by, secret.NewTail(s.random), func(tx kv.Txn, n *webhook.Ending) error {
 		if err := guards.begin(tx); err != nil {
 			return err
 		}
+		prefetchFamilies(tx, ids)
 		for i, seen := range families {
 			f, err := readFamily(tx, seen.id)
 			if errors.Is(err, record.ErrNotFound) || err == nil && !f.revokedAt.IsZero() {

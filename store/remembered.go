@@ -172,6 +172,8 @@ func (s *Store) listRemembered(ctx context.Context, u User) (list []remembered, 
 	now := s.Now()
 	_, err = s.eachIndexPage(ctx, record.UserConsentsKey(u.ID), func(ends [][]byte) (more bool, err error) {
 		err = s.db.View(ctx, func(rd kv.Reader) error {
+			record.Prefetch(rd, ends, func(end []byte) record.Key { return append(record.UserConsentsKey(u.ID), end...) })
+			record.Prefetch(rd, ends, func(end []byte) record.Key { return append(record.NewKey(record.TagClient), end...) })
 			for _, end := range ends {
 				clientID, _ := record.CutString(end)
 				r, err := readRemembered(rd, u.ID, clientID)

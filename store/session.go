@@ -227,8 +227,13 @@ func (s *Store) ListSessions(ctx context.Context, u User) ([]Session, error) {
 	r.KeysOnly, r.Limit = true, sessionsReadMax
 	err := s.db.View(ctx, func(rd kv.Reader) error {
 		list = nil
+		var hashes [][]byte
 		for k := range rd.Scan(r) {
-			sn, err := readSession(rd, secret.Hash(k[len(prefix):]))
+			hashes = append(hashes, slices.Clone(k[len(prefix):]))
+		}
+		prefetchSessions(rd, hashes)
+		for _, h := range hashes {
+			sn, err := readSession(rd, secret.Hash(h))
 			if errors.Is(err, record.ErrNotFound) {
 				continue
 			}

@@ -62,6 +62,16 @@ func (s *Store) ListLiveSessions(ctx context.Context, of *User, behind string, l
 func (s *Store) liveSessions(ctx context.Context, hashes [][]byte) (live []Session, err error) {
 	err = s.db.View(ctx, func(r kv.Reader) error {
 		live = nil
+		prefetchSessions(r, hashes)
+		record.Prefetch(r, hashes, func(h []byte) record.Key {
+			sn, _ := readSession(r, secret.Hash(h)) // an error shows below
+			return record.UserKey(sn.user)
+		})
+		record.Prefetch(r, hashes, func(h []byte) record.Key {
+			sn, _ := readSession(r, secret.Hash(h))
+			u, _ := record.Read(r, record.UserKey(sn.user), sn.user, decodeUser)
+			return record.AccountKey(u.Account)
+		})
 		for _, h := range hashes {
 			sn, err := readSessionWithUser(r, secret.Hash(h))
 			if errors.Is(err, record.ErrNotFound) {
@@ -77,6 +87,10 @@ func (s *Store) liveSessions(ctx context.Context, hashes [][]byte) (live []Sessi
 		return nil
 	})
 	return live, err
+}
+
+func prefetchSessions(r kv.Reader, hashes [][]byte) {
+	record.Prefetch(r, hashes, func(h []byte) record.Key { return record.SessionKey(secret.Hash(h)) })
 }
 
 func readSessionWithUser(r kv.Reader, h secret.Hash) (Session, error) {

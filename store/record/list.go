@@ -37,3 +37,16 @@ func Read[K, T any](r kv.Reader, key Key, id K, decode func(id K, v []byte) (T, 
 	}
 	return decode(id, v)
 }
+
+// Prefetch is [kv.Prefetch] of the record that each of ids names.
+func Prefetch(r kv.Reader, ids [][]byte, key func(id []byte) Key) {
+	remote, is := r.(kv.Prefetcher)
+	if !is {
+		return
+	}
+	keys := make([][]byte, len(ids))
+	for i, id := range ids {
+		keys[i] = key(id)
+	}
+	remote.Prefetch(keys)
+}

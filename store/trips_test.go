@@ -1,0 +1,90 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+
+	"tollhouse/store"
+	"tollhouse/store/secret"
+	"tollhouse/store/storetest"
+	"tollhouse/store/storetest/must"
+)
+
+// TestListsOfManyTakeFewRoundTrips compares what lists and revocations ask of a database when
+// there are few rows with what they ask when there are many.
+func TestListsOfManyTakeFewRoundTrips(t *testing.T) {
+	t.Parallel()
+	tr, ctx := storetest.NewTrips(t), t.Context()
+	const few, many = 4, 40
+	trips := map[string]int{}
+	for _, n := range []int{few, many} {
+		g := populated(t, tr.Fixture, n)
+		for _, c := range []struct {
+			name string
+			rows func() (int, error)
+		}{
+			{"families", func() (int, error) {
+				list, err := tr.ListFamilies(ctx, store.FamilyFilter{}, "", 1000)
+				return len(list), err
+			}},
+			{"access", func() (int, error) {
+				list, _, err := tr.ListAccess(ctx, store.FamilyFilter{}, "")
+				return len(list), err
+			}},
+			{"live sessions", func() (int, error) {
+				list, err := tr.ListLiveSessions(ctx, nil, "", 1000)
+				return len(list), err
+			}},
+			{"sessions of a user", func() (int, error) {
+				list, err := tr.ListSessions(ctx, g.user)
+				return len(list), err
+			}},
+			{"what a user has granted", func() (int, error) {
+				list, _, err := tr.ListGranted(ctx, g.user)
+				return len(list), err
+			}},
+			{"revocation of what a user has granted", func() (int, error) {
+				return n, tr.RevokeGranted(ctx, store.By{}, g.user, g.client.ID)
+			}},
+		} {
+			tr.RoundTrips(t)
+			if rows, err := c.rows(); err != nil || rows < n {
+				t.Fatalf("%s: %d rows, %v; want at least %d", c.name, rows, err, n)
+			}
+			took := tr.RoundTrips(t)
+			if n == few {
+				trips[c.name] = took
+			} else if took > trips[c.name]+few {
+				t.Errorf("%s: %d round trips with %d rows, %d with %d", c.name, trips[c.name], few, took, many)
+			}
+		}
+	}
+}
+
+// populated has n users of n accounts sign in and grant access to a client each. The user of the
+// grant that it returns does the same n times, and grants the last client n families and codes.
+func populated(t *testing.T, f *storetest.Fixture, n int) (g grant) {
+	t.Helper()
+	signIn := func() {
+		t.Helper()
+		_, _, err := f.CreateSession(t.Context(), store.By{}, g.user, secret.Token{}, "")
+		must.Do(t, err)
+		g.issued(t)
+		g.remembers(t, store.ScopeUnstated)
+	}
+	all := f.User(t, fmt.Sprint("all", n), "acct_all")
+	g.Fixture = f
+	for i := range n {
+		g.client, _ = f.Client(t, func(c *store.ClientSpec) { c.Consent = store.ConsentRemember })
+		g.user = f.User(t, fmt.Sprint("user", n, "of", i), fmt.Sprint("acct_", n, "_", i))
+		signIn()
+		g.user = all
+		signIn()
+	}
+	for range n {
+		g.issued(t)
+		g.remembers(t, store.ScopeUnstated)
+	}
+	f.Rest()
+	return g
+}
