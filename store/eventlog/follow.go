@@ -189,20 +189,22 @@ func PositionOf(r kv.Reader, owner, id string) (record.Position, error) {
 type Extent struct {
 	Last    record.Position // of the newest event
 	Removed record.Position // retention has removed events up to here, or zero
-	Oldest  record.Position // of the oldest event left, or Last
+	// Oldest looks for the oldest event left, and returns Last if there is none. After a purge it
+	// passes over what the engine has not dropped yet.
+	Oldest func() record.Position
 }
 
-// ReadExtent returns how far the owner's log reaches.
+// ReadExtent returns how far the owner's log reaches. Its Oldest reads with r.
 func ReadExtent(r kv.Reader, owner string) (Extent, error) {
 	if owner == AllAccounts {
 		h, err := readFeedHead(r)
-		return Extent{Last: h.last, Removed: h.removed, Oldest: h.oldest(r)}, err
+		return Extent{h.last, h.removed, func() record.Position { return h.oldest(r) }}, err
 	}
 	head, err := ReadHead(r, owner)
 	if err != nil {
 		return Extent{}, err
 	}
-	return Extent{Last: head.last, Removed: head.removed, Oldest: oldestEvent(r, owner, head)}, nil
+	return Extent{head.last, head.removed, func() record.Position { return oldestEvent(r, owner, head) }}, nil
 }
 
 // hasNoSnapshot reports whether the resources of a kind are kept elsewhere: package webhook

@@ -90,7 +90,7 @@ func (f From) resolve(r kv.Reader, account string, now time.Time) (p record.Posi
 		return extent.Last, nil
 	}
 	if p.Compare(extent.Removed) < 0 {
-		return p, &eventlog.CursorError{Param: "from", Oldest: extent.Oldest, Resume: extent.Removed, Feed: account == eventlog.AllAccounts}
+		return p, &eventlog.CursorError{Param: "from", Oldest: extent.Oldest(), Resume: extent.Removed, Feed: account == eventlog.AllAccounts}
 	}
 	return p, nil
 }

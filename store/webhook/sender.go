@@ -336,10 +336,10 @@ func (w *Webhooks) PassGap(ctx context.Context, e *Endpoint) (Endpoint, error) {
 		cursor := e.Cursor
 		e.Cursor, e.Head = extent.Removed, nil
 		if e.Gap.Pending {
-			e.Gap.Oldest = extent.Oldest
+			e.Gap.Oldest = extent.Oldest()
 			return "", nil
 		}
-		e.Gap = Gap{After: cursor, Oldest: extent.Oldest, At: w.Now(), Pending: true}
+		e.Gap = Gap{After: cursor, Oldest: extent.Oldest(), At: w.Now(), Pending: true}
 		return "gap", nil
 	}, random)
 	if err != nil {
