@@ -641,10 +641,13 @@ func TestDeskHealth(t *testing.T) {
 		{Check: "backup", State: admin.StateWarning, Detail: "the newest is 3 days old", Next: "tollhouse backup FILE"},
 		{Check: "certificate", State: admin.StateProblem, Detail: "it expired", Next: "renew it"},
 	}
-	looks, searches := 0, 0
+	looks, searches, hangs := 0, 0, false
 	h, b := deskHouse(t, func(c *handlers.Config) {
-		c.Doctor = func(_ context.Context, depth admin.Depth, report func(admin.Finding)) {
+		c.Doctor = func(ctx context.Context, depth admin.Depth, report func(admin.Finding)) {
 			looks++
+			if hangs {
+				<-ctx.Done()
+			}
 			if depth != admin.DepthKept {
 				t.Error("a look at the page reads all users or the whole store")
 			}
@@ -685,6 +688,14 @@ func TestDeskHealth(t *testing.T) {
 	text = words(t, b.get(t, "/desk"))
 	if looks != 2 || strings.Contains(text, "needs attention") || strings.Contains(text, "Nothing needs your attention") {
 		t.Errorf("after %d looks all is well, and the Overview says %s", looks, text)
+	}
+	h.Clock.Advance(10 * time.Second)
+	hangs = true
+	for range 2 {
+		b.get(t, "/desk")
+	}
+	if looks != 3 {
+		t.Errorf("two pages waited %d times for checks that hang, want once", looks-2)
 	}
 }
 
