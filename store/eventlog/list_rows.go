@@ -197,24 +197,51 @@ func (l *query) ofResources(wanted wantedTypes) iter.Seq2[record.Position, []byt
 	return func(yield func(record.Position, []byte) bool) {
 		looked, size := 0, 0
 		var last record.Position
-		for p := range refs {
+		for p, v := range l.referred(refs) {
 			if looked++; looked > SearchedMax || size > searchedBytesMax {
 				l.stopped = &last
 				return
 			}
-			last = p
-			v, err := l.r.Get(eventsOf(l.owner).in(l.head.Segments.of(p)).Position(p))
-			if record.IsAbsent(err) {
-				err = fmt.Errorf("%w: event by resource: its event is missing", kv.ErrCorrupt)
-			}
-			if err != nil {
-				l.err = err
-				return
-			}
-			size += len(v)
+			last, size = p, size+len(v)
 			if l.has(wanted, v) && !yield(p, v) || l.err != nil {
 				return
 			}
+		}
+	}
+}
+
+// referred yields the events of entries, which it reads some at a time.
+func (l *query) referred(refs iter.Seq2[record.Position, []byte]) iter.Seq2[record.Position, []byte] {
+	return func(yield func(record.Position, []byte) bool) {
+		atOnce := min(l.filter.Limit+1, feedRowsMax)
+		places, keys := make([]record.Position, 0, atOnce), make([][]byte, 0, atOnce)
+		read := func() (more bool) {
+			next := 0
+			for i, v := range l.r.GetMany(keys) {
+				if i != next {
+					break
+				}
+				if next++; !yield(places[i], v) {
+					return false
+				}
+			}
+			if next < len(keys) {
+				l.err = fmt.Errorf("%w: event by resource: its event is missing", kv.ErrCorrupt)
+				return false
+			}
+			places, keys = places[:0], keys[:0]
+			return true
+		}
+		for p := range refs {
+			places, keys = append(places, p), append(keys, eventsOf(l.owner).in(l.head.Segments.of(p)).Position(p))
+			if len(keys) == atOnce && !read() {
+				return
+			}
+		}
+		end := l.stopped // of the entries, and not of the page until all their events are on it
+		l.stopped = nil
+		if l.err == nil && read() {
+			l.stopped = end
 		}
 	}
 }

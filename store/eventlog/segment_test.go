@@ -258,6 +258,42 @@ func TestSegmentsAreBounded(t *testing.T) {
 	}
 }
 
+// TestPagesOfResourcesMissNothing has a page fill up when the entries have reached the bound of what
+// one page may search: it continues after its last event.
+func TestPagesOfResourcesMissNothing(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	resources := []string{"r0", "r1", "r2"}
+	for i := range 17 {
+		resources = append(resources, fmt.Sprintf("none_%d", i))
+	}
+	searched := int(segmentEvents) * rangesMax / len(resources)
+	isRare := func(i int) bool { return i%14 == 0 || i%searched > searched-94 }
+	want := 0
+	for i := range 2 * searched {
+		if isRare(i) {
+			want++
+		}
+	}
+	ImportEvery(t, s, 2*searched, 1, func(i int) string {
+		if isRare(i) {
+			return "plan.rare"
+		}
+		return "plan.renewed"
+	})
+	for _, ascending := range []bool{true, false} {
+		f := Filter{Types: []string{"plan.rare"}, Resources: resources, To: CreatedAtMax, Ascending: ascending, Limit: 100}
+		found := 0
+		for more := true; more; {
+			page := must.Get(s.ListEvents(t.Context(), "a", f, nil))(t)
+			found, more, f.After = found+page.Count, page.More, CursorAt(page.Next)
+		}
+		if found != want {
+			t.Errorf("ascending %v: %d events, want %d", ascending, found, want)
+		}
+	}
+}
+
 // TestNewestFirst: a file with its newest event first fills the first segment, and events
 // recorded afterwards start another.
 func TestNewestFirst(t *testing.T) {
