@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -106,7 +105,7 @@ func listAudit(c *call) error {
 		if err != nil {
 			return err
 		}
-		return sendPage(c, nil, limit, newest.Next.String(), showAudit(nil, nil), auditID)
+		return sendPage(c, nil, limit, newest.Next.String(), showAudit(store.AuditNames{}), auditID)
 	}
 	var behind record.Position
 	if after, given := q["after"]; given {
@@ -120,11 +119,11 @@ func listAudit(c *call) error {
 	if err != nil {
 		return err
 	}
-	users, clients, err := c.s.auditNames(c.ctx(), lines)
+	names, err := c.s.site.Store.NamesIn(c.ctx(), lines)
 	if err != nil {
 		return err
 	}
-	page := api.PageOf(lines, limit, q["after"], showAudit(users, clients), auditID)
+	page := api.PageOf(lines, limit, q["after"], showAudit(names), auditID)
 	if !page.HasMore && !passed.IsZero() { // a rare line is not searched for again where none is
 		page.HasMore, page.Next = more, passed.String()
 	}
@@ -133,14 +132,14 @@ func listAudit(c *call) error {
 
 func auditID(l AdminAuditLine) string { return l.ID }
 
-// showAudit shows a line with the names of its users and clients.
-func showAudit(users, clients map[string]string) func(l store.AuditLine) AdminAuditLine {
+// showAudit shows a line with names.
+func showAudit(names store.AuditNames) func(l store.AuditLine) AdminAuditLine {
 	return func(l store.AuditLine) AdminAuditLine {
 		return AdminAuditLine{
 			ID: l.Position.String(), At: l.At.Format(time.RFC3339), What: string(l.What), Reason: l.Reason,
 			ClientID: l.ClientID, UserID: l.UserID, Account: l.AccountID, FamilyID: l.FamilyID, Source: l.Source, RequestID: l.RequestID,
-			ActorClientID: l.Actor.ClientID, ActorClient: l.Actor.ClientName, OperatorID: l.Actor.OperatorID, Operator: users[l.Actor.OperatorID],
-			Username: users[l.UserID], ClientName: clients[l.ClientID], Amr: l.Amr.Values(), Count: l.Count,
+			ActorClientID: l.Actor.ClientID, ActorClient: l.Actor.ClientName, OperatorID: l.Actor.OperatorID, Operator: names.Users[l.Actor.OperatorID],
+			Username: names.Users[l.UserID], ClientName: names.Clients[l.ClientID], Amr: l.Amr.Values(), Count: l.Count,
 		}
 	}
 }
@@ -183,31 +182,4 @@ func (s *Server) matchingAudit(ctx context.Context, f store.AuditFilter, after r
 		}
 	}
 	return found, passed, true, nil
-}
-
-// auditNames returns the names of the users, operators and clients in the lines, by id.
-// What was deleted since has none.
-func (s *Server) auditNames(ctx context.Context, lines []store.AuditLine) (users, clients map[string]string, err error) {
-	users, clients = map[string]string{"": ""}, map[string]string{"": ""}
-	for _, l := range lines {
-		for _, id := range []string{l.UserID, l.Actor.OperatorID} {
-			if _, known := users[id]; known {
-				continue
-			}
-			u, err := s.site.Store.FindUserBySubject(ctx, id)
-			if err != nil && !errors.Is(err, record.ErrNotFound) {
-				return nil, nil, err
-			}
-			users[id] = u.Username
-		}
-		if _, known := clients[l.ClientID]; known {
-			continue
-		}
-		c, err := s.site.Store.FindClient(ctx, l.ClientID)
-		if err != nil && !errors.Is(err, record.ErrNotFound) {
-			return nil, nil, err
-		}
-		clients[l.ClientID] = c.Name
-	}
-	return users, clients, nil
 }

@@ -96,57 +96,38 @@ func (v *visit) addNewestLine(list *views.AuditList) error {
 
 // auditLines are audit lines as pages show them, with names.
 func (v *visit) auditLines(lines []store.AuditLine) (shown []views.AuditLine, err error) {
-	names := auditNames{v: v, users: map[string]string{}, clients: map[string]string{}}
+	found, err := v.s.site.Store.NamesIn(v.ctx, lines)
+	if err != nil {
+		return nil, err
+	}
+	names := auditNames(found)
 	for _, l := range lines {
 		shown = append(shown, views.AuditLine{
 			ID: l.Position.String(), At: web.Moment(l.At, v.now), What: string(l.What), Reason: l.Reason, Times: l.Count,
 			User: names.user(l.UserID), Client: names.client(l.ClientID), Actor: names.actor(l.Actor), AtDesk: l.Actor.OperatorID != "", Source: l.Source, RequestID: l.RequestID, Amr: l.Amr.Values(),
 		})
 	}
-	return shown, names.err
+	return shown, nil
 }
 
-// auditNames finds the names of what audit lines have as ids.
-type auditNames struct {
-	v              *visit
-	users, clients map[string]string
-	err            error
-}
+type auditNames store.AuditNames
 
-func (n *auditNames) user(id string) views.Named {
+func (n auditNames) user(id string) views.Named {
 	if id == "" {
 		return views.Named{}
 	}
-	name, known := n.users[id]
-	if !known {
-		u, err := n.v.s.site.Store.FindUserBySubject(n.v.ctx, id)
-		if err != nil && !errors.Is(err, record.ErrNotFound) {
-			n.err = err
-		}
-		name = u.Username
-		n.users[id] = name
-	}
-	return views.Named{ID: id, Name: name, URL: usersPath + "/" + id}
+	return views.Named{ID: id, Name: n.Users[id], URL: usersPath + "/" + id}
 }
 
-func (n *auditNames) client(id string) views.Named {
+func (n auditNames) client(id string) views.Named {
 	if id == "" {
 		return views.Named{}
 	}
-	name, known := n.clients[id]
-	if !known {
-		client, err := n.v.s.site.Store.FindClient(n.v.ctx, id)
-		if err != nil && !errors.Is(err, record.ErrNotFound) {
-			n.err = err
-		}
-		name = client.Name
-		n.clients[id] = name
-	}
-	return views.Named{ID: id, Name: name, URL: below(clientsPath, id)}
+	return views.Named{ID: id, Name: n.Clients[id], URL: below(clientsPath, id)}
 }
 
 // actor is who did it. A platform client has the name that it had then.
-func (n *auditNames) actor(a store.Actor) views.Named {
+func (n auditNames) actor(a store.Actor) views.Named {
 	if a.OperatorID != "" {
 		return n.user(a.OperatorID)
 	}
