@@ -34,6 +34,8 @@ func (s *Store) openWebhooks(db kv.DB, o Options) *webhook.Webhooks {
 // ownerEnded is [webhook.Options.Ended]. A family that expired and was removed has not been
 // revoked.
 func ownerEnded(r kv.Reader, account string, o webhook.Owner) (webhook.Reason, error) {
+	user, ours := numberNamed(subjectPrefix, o.User)
+	kv.Prefetch(r, [][]byte{record.ClientKey(o.Client), record.UserKey(user), record.FamilyKey(o.Family)}) // those that it lacks do not exist
 	if o.Client != "" {
 		c, err := readClient(r, o.Client)
 		if errors.Is(err, record.ErrNotFound) || err == nil && (!c.DisabledAt.IsZero() || c.Generation != o.ClientGeneration) {
@@ -46,8 +48,8 @@ func ownerEnded(r kv.Reader, account string, o webhook.Owner) (webhook.Reason, e
 			return webhook.ClientEnded, nil
 		}
 	}
-	if id, ours := numberNamed(subjectPrefix, o.User); ours {
-		u, err := readUser(r, id)
+	if ours {
+		u, err := readUser(r, user)
 		if errors.Is(err, record.ErrNotFound) || err == nil && (!u.DisabledAt.IsZero() || u.Generation != o.UserGeneration) {
 			return webhook.AuthorizationEnded, nil
 		}

@@ -197,6 +197,7 @@ func (l *Log) DropCounts(ctx context.Context, owner string, still func(kv.Reader
 
 func dropHours(tx kv.Txn, owner string, keys [][]byte) error {
 	gone := hourCounts{}
+	kv.Prefetch(tx, keys)
 	for _, k := range keys {
 		t, err := readTally(tx, k)
 		if err != nil && !errors.Is(err, kv.ErrCorrupt) {

@@ -480,7 +480,7 @@ func (f *feedReader) list(filter Filter, dst []byte) (Page, error) {
 }
 
 // followFeed is follow for the feed.
-func followFeed(r kv.Reader, types []string, after, last record.Position, limit int) (s Stretch, err error) {
+func followFeed(r kv.Reader, types []string, after, last record.Position, limit, rowsMax int) (s Stretch, err error) {
 	f, err := newFeedReader(r)
 	if err != nil && !errors.Is(err, ErrFeedOff) { // a follower of a feed that is off waits for it
 		return s, err
@@ -492,9 +492,9 @@ func followFeed(r kv.Reader, types []string, after, last record.Position, limit 
 		last = f.head.last
 	}
 	s.Passed = after
-	wanted, rows, size, searched := matcher{types: types}, 0, 0, 0
-	for p, v := range f.rows(after, last, followedRowsMax, limit, wanted) {
-		rows++
+	wanted, size, searched := matcher{types: types}, 0, 0
+	for p, v := range f.rows(after, last, rowsMax, limit, wanted) {
+		s.rows++
 		searched += len(v)
 		_, matches, err := wanted.match(v)
 		if err != nil {
@@ -516,7 +516,7 @@ func followFeed(r kv.Reader, types []string, after, last record.Position, limit 
 			return s, nil
 		}
 	}
-	if s.More = rows == followedRowsMax; !s.More {
+	if s.More = s.rows == rowsMax; !s.More {
 		s.Passed = record.LaterOf(after, last)
 	}
 	return s, f.err

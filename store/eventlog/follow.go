@@ -23,6 +23,7 @@ type Stretch struct {
 	Events []Followed
 	Passed record.Position // the reader continues here
 	More   bool            // the log continues after Passed
+	rows   int             // that were read
 }
 
 // The bounds of one call of Follow.
@@ -37,7 +38,7 @@ const (
 // has removed events after the position.
 func (l *Log) Follow(ctx context.Context, owner string, types []string, after record.Position, limit int) (s Stretch, err error) {
 	err = l.db.View(ctx, func(r kv.Reader) error {
-		s, err = follow(r, owner, types, after, record.LastPosition, limit)
+		s, err = follow(r, owner, types, after, record.LastPosition, limit, followedRowsMax)
 		return err
 	})
 	if err != nil {
@@ -49,7 +50,7 @@ func (l *Log) Follow(ctx context.Context, owner string, types []string, after re
 // FollowUntil is Follow up to a last position.
 func (l *Log) FollowUntil(ctx context.Context, owner string, types []string, after, last record.Position, limit int) (s Stretch, err error) {
 	err = l.db.View(ctx, func(r kv.Reader) error {
-		s, err = follow(r, owner, types, after, last, limit)
+		s, err = follow(r, owner, types, after, last, limit, followedRowsMax)
 		return err
 	})
 	if err != nil {
@@ -60,12 +61,12 @@ func (l *Log) FollowUntil(ctx context.Context, owner string, types []string, aft
 
 // FollowIn is FollowUntil within a transaction.
 func FollowIn(r kv.Reader, owner string, types []string, after, last record.Position, limit int) (Stretch, error) {
-	return follow(r, owner, types, after, last, limit)
+	return follow(r, owner, types, after, last, limit, followedRowsMax)
 }
 
-func follow(r kv.Reader, owner string, types []string, after, last record.Position, limit int) (s Stretch, err error) {
+func follow(r kv.Reader, owner string, types []string, after, last record.Position, limit, rowsMax int) (s Stretch, err error) {
 	if owner == AllAccounts {
-		return followFeed(r, types, after, last, limit)
+		return followFeed(r, types, after, last, limit, rowsMax)
 	}
 	head, err := ReadHead(r, owner)
 	if err != nil {
@@ -78,13 +79,13 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 		last = head.last
 	}
 	s.Passed = after
-	rest := stretch{list: eventsOf(owner), lo: through(after), hi: through(last), limit: followedRowsMax}
+	rest := stretch{list: eventsOf(owner), lo: through(after), hi: through(last), limit: rowsMax}
 	if slices.Contains(types, anyType) {
 		rest.limit = min(rest.limit, limit+1)
 	}
-	rows, size, searched := 0, 0, 0
+	size, searched := 0, 0
 	for p, v := range rest.rows(r, head.Segments) {
-		rows++
+		s.rows++
 		searched += len(v)
 		typ, err := typeOf(v)
 		if err != nil {
@@ -106,7 +107,7 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 			return s, nil
 		}
 	}
-	s.More = rows == rest.limit
+	s.More = s.rows == rest.limit
 	if !s.More {
 		s.Passed = record.LaterOf(after, last)
 	}
@@ -239,9 +240,14 @@ func CheckFeed(r kv.Reader) error {
 }
 
 // HasEvents reports whether Follow would find an event after a position, other than the
-// one at except. If it would have to read further, it reports true.
-func (l *Log) HasEvents(r kv.Reader, owner string, types []string, after, except record.Position) bool {
-	s, err := follow(r, owner, types, after, record.LastPosition, 2)
+// one at except. It takes the rows that it reads from left; if it would have to read further, it
+// reports true.
+func (l *Log) HasEvents(r kv.Reader, owner string, types []string, after, except record.Position, left *int) bool {
+	if *left == 0 {
+		return true
+	}
+	s, err := follow(r, owner, types, after, record.LastPosition, 2, *left)
+	*left -= s.rows
 	s.Events = slices.DeleteFunc(s.Events, func(e Followed) bool { return e.Position == except })
 	return err != nil || s.More || len(s.Events) > 0
 }

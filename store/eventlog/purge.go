@@ -156,6 +156,7 @@ func (l *Log) purgeResources(ctx context.Context, p Purge, end record.Position, 
 		snapshots := 0
 		err = record.UpdateAs(ctx, l.db, kv.Ending, func(tx kv.Txn) error {
 			snapshots = 0
+			kv.Prefetch(tx, keys)
 			for _, k := range keys {
 				n, err := removeSnapshot(tx, p.Account, k, end, orphans)
 				if err != nil {

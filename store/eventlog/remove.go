@@ -114,6 +114,11 @@ func (rm *remover) finish(retained bool) error {
 	if rm.count == 0 {
 		return nil
 	}
+	var keys [][]byte
+	for typ := range rm.types {
+		keys = append(keys, record.KnownTypesKey(rm.owner).Str(typ))
+	}
+	kv.Prefetch(rm.tx, keys)
 	for typ, removed := range rm.types {
 		if err := rm.uncount(typ, removed); err != nil {
 			return err

@@ -81,12 +81,12 @@ func (e *Endpoint) deliveries(r kv.Reader) ([]Delivery, error) {
 func (w *Webhooks) Recent(ctx context.Context, e *Endpoint, n int) (list []Delivery, err error) {
 	err = w.db.View(ctx, func(r kv.Reader) error {
 		known := delivered{}
+		var keys [][]byte
 		for i := range min(uint64(n), e.lines) {
-			v, err := r.Get(e.lineKey(e.lines - 1 - i))
-			if err == nil {
-				err = known.add(e, v)
-			}
-			if err != nil && !errors.Is(err, kv.ErrNotFound) {
+			keys = append(keys, e.lineKey(e.lines-1-i))
+		}
+		for _, v := range r.GetMany(keys) {
+			if err := known.add(e, v); err != nil {
 				return err
 			}
 		}

@@ -110,6 +110,7 @@ func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 		var list []Endpoint
 		err := w.db.View(ctx, func(r kv.Reader) (err error) {
 			list, err = page(r, "", after, first, setPage)
+			kv.Prefetch(r, accountKeys(list))
 			for i := range list {
 				if err == nil {
 					list[i].Stopped, err = w.Stopped(r, list[i].Account)
@@ -130,6 +131,15 @@ func (w *Webhooks) Each(ctx context.Context, visit func(Endpoint) error) error {
 			return nil
 		}
 	}
+}
+
+func accountKeys(list []Endpoint) (keys [][]byte) {
+	for _, e := range list {
+		if !e.ofAll() {
+			keys = append(keys, record.AccountKey(e.Account))
+		}
+	}
+	return keys
 }
 
 // Load returns an endpoint with its record alone, Held, Stopped and Changes: Behind is not set. It disables
@@ -223,6 +233,7 @@ const ProgressMax = 200
 // The cursor passes no event that matches types given since.
 func (w *Webhooks) Settle(ctx context.Context, e *Endpoint, p Progress) (Endpoint, error) {
 	random, was, isStale := w.draw(), e, false
+	ctx = kv.Naming(ctx, func() [][]byte { return e.setKeys(p.Done) })
 	now, err := w.settle(ctx, e, func(tx kv.Txn, e *Endpoint) (string, error) {
 		if p.Disable != "" {
 			tx.As(kv.Ruling)

@@ -20,7 +20,7 @@ type Waiting struct {
 
 const (
 	WaitingMax   = 10_000
-	waitingReads = 50 // stretches of the log that are read to count
+	waitingReads = 15 // stretches of the log that are read to count, of 1,000 events that match or 10,000 others
 )
 
 // Enable lets events be sent to an endpoint again, and binds it to the caller. It continues
@@ -256,11 +256,7 @@ func (w *Webhooks) Skip(ctx context.Context, by By, id, event string) (Endpoint,
 // aside returns those of the events that are set aside.
 func (e *Endpoint) aside(r kv.Reader, list []Delivery) (found map[record.Position]Delivery, err error) {
 	found = map[record.Position]Delivery{}
-	keys := make([][]byte, len(list))
-	for i, x := range list {
-		keys[i] = e.setKey(x.Position)
-	}
-	for _, v := range r.GetMany(keys) {
+	for _, v := range r.GetMany(e.setKeys(list)) {
 		x, err := decodeLine(v)
 		if err != nil {
 			return nil, err
@@ -268,6 +264,14 @@ func (e *Endpoint) aside(r kv.Reader, list []Delivery) (found map[record.Positio
 		found[x.Position] = x
 	}
 	return found, nil
+}
+
+func (e *Endpoint) setKeys(list []Delivery) [][]byte {
+	keys := make([][]byte, len(list))
+	for i, x := range list {
+		keys[i] = e.setKey(x.Position)
+	}
+	return keys
 }
 
 // put stores the results of events at a turn, and takes those out of the set that were

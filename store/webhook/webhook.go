@@ -263,6 +263,7 @@ func find(r kv.Reader, by By, text string) (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, err
 	}
+	kv.Prefetch(r, [][]byte{record.WebhookIDKey(id), record.MetaKey(MetaName)})
 	account, err := r.Get(record.WebhookIDKey(id))
 	if err != nil {
 		return Endpoint{}, record.Found(err)
@@ -270,6 +271,7 @@ func find(r kv.Reader, by By, text string) (Endpoint, error) {
 	if by.Account != "" && by.Account != string(account) {
 		return Endpoint{}, record.ErrNotFound
 	}
+	kv.Prefetch(r, [][]byte{endpointKey(string(account), id), record.AccountKey(string(account)), record.EventHeadKey(string(account))})
 	return read(r, string(account), id)
 }
 
@@ -279,7 +281,8 @@ func (w *Webhooks) Find(ctx context.Context, by By, id string) (e Endpoint, err 
 		if e, err = find(r, by, id); err != nil {
 			return err
 		}
-		return w.complete(r, &e)
+		left := eventlog.SearchedMax
+		return w.complete(r, &e, &left)
 	})
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("find webhook endpoint: %w", err)
@@ -307,8 +310,9 @@ func (w *Webhooks) List(ctx context.Context, by By, account, after string, limit
 		if list, err = page(r, account, from, after == "", limit); err != nil {
 			return err
 		}
+		left := eventlog.SearchedMax
 		for i := range list {
-			if err := w.complete(r, &list[i]); err != nil {
+			if err := w.complete(r, &list[i], &left); err != nil {
 				return err
 			}
 		}
@@ -356,8 +360,9 @@ func page(r kv.Reader, account string, after secret.ID, first bool, limit int) (
 	return list, nil
 }
 
-// complete adds what is not in an endpoint's record.
-func (w *Webhooks) complete(r kv.Reader, e *Endpoint) error {
+// complete adds what is not in an endpoint's record. It takes the rows of events that it reads from
+// left; without any left, an endpoint that is not at the end of the log is behind.
+func (w *Webhooks) complete(r kv.Reader, e *Endpoint, left *int) error {
 	in, err := readInstance(r)
 	if err != nil {
 		return err
@@ -371,6 +376,6 @@ func (w *Webhooks) complete(r kv.Reader, e *Endpoint) error {
 	}
 	e.Held = in.Held
 	e.Secrets = live(e.Secrets, w.Now())
-	e.Behind = e.Cursor.Compare(extent.Last) < 0 && w.Log.HasEvents(r, e.Account, e.Types, e.Cursor, e.born)
+	e.Behind = e.Cursor.Compare(extent.Last) < 0 && w.Log.HasEvents(r, e.Account, e.Types, e.Cursor, e.born, left)
 	return nil
 }
