@@ -208,6 +208,13 @@ func (s *Store) RecoveryCodesLeft(ctx context.Context, users ...User) ([]int, er
 	var left []int
 	err := s.db.View(ctx, func(r kv.Reader) error {
 		left = make([]int, len(users))
+		var keys [][]byte
+		for _, u := range users {
+			if u.HasFactor() {
+				keys = append(keys, record.FactorKey(u.ID))
+			}
+		}
+		kv.Prefetch(r, keys)
 		for i, u := range users {
 			if !u.HasFactor() {
 				continue

@@ -5,9 +5,14 @@ import (
 	"testing"
 
 	"tollhouse/store"
+	"tollhouse/store/eventlog"
+	"tollhouse/store/kv"
+	"tollhouse/store/record"
 	"tollhouse/store/secret"
+	"tollhouse/store/snapshot"
 	"tollhouse/store/storetest"
 	"tollhouse/store/storetest/must"
+	"tollhouse/store/webhook"
 )
 
 // TestListsOfManyTakeFewRoundTrips compares what lists and revocations ask of a database when
@@ -42,6 +47,25 @@ func TestListsOfManyTakeFewRoundTrips(t *testing.T) {
 			{"what a user has granted", func() (int, error) {
 				list, _, err := tr.ListGranted(ctx, g.user)
 				return len(list), err
+			}},
+			{"names in the audit record", func() (int, error) {
+				lines, err := tr.SearchAudit(ctx, store.AuditFilter{}, record.Position{}, 1000)
+				must.Do(t, err)
+				tr.RoundTrips(t)
+				names, err := tr.NamesIn(ctx, lines.Lines)
+				return len(names.Users), err
+			}},
+			{"webhook endpoints of all accounts", func() (rows int, err error) {
+				err = tr.Webhooks.Each(ctx, func(webhook.Endpoint) error { rows++; return nil })
+				return rows, err
+			}},
+			{"events of a resource", func() (int, error) {
+				page, err := tr.Events.ListEvents(ctx, "acct_all", eventlog.Filter{Resources: []string{fmt.Sprint("cus_", n)}, To: eventlog.CreatedAtMax, Limit: 100}, nil)
+				return page.Count, err
+			}},
+			{"purge", func() (int, error) {
+				purged, err := tr.Events.Purge(ctx, eventlog.Purge{Account: "acct_all", Kind: "customer", Resource: fmt.Sprint("cus_", n)}, func(kv.Txn) error { return nil })
+				return purged.Events, err
 			}},
 			{"revocation of what a user has granted", func() (int, error) {
 				return n, tr.RevokeGranted(ctx, store.By{}, g.user, g.client.ID)
@@ -78,8 +102,13 @@ func populated(t *testing.T, f *storetest.Fixture, n int) (g grant) {
 		g.client, _ = f.Client(t, func(c *store.ClientSpec) { c.Consent = store.ConsentRemember })
 		g.user = f.User(t, fmt.Sprint("user", n, "of", i), fmt.Sprint("acct_", n, "_", i))
 		signIn()
+		_, _, err := f.Webhooks.Create(t.Context(), webhook.By{}, g.user.Account, webhook.Settings{URL: "https://hooks.example/a"})
+		must.Do(t, err)
 		g.user = all
 		signIn()
+		must.Get(f.Events.RecordEvent(t.Context(), eventlog.NewEvent{
+			Owner: "acct_all", Type: fmt.Sprintf("customer.changed_%d", i), Resource: fmt.Sprint("cus_", n), Object: snapshot.ObjectOf(),
+		}))(t)
 	}
 	for range n {
 		g.issued(t)
