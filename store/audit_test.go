@@ -151,6 +151,13 @@ func TestAllowsOrigin(t *testing.T) {
 		if n := rows.Read() - before; n != 0 {
 			t.Errorf("without a change, %d clients were read again, want none", n)
 		}
+		name := "Another name"
+		must.Get(f.UpdateClient(context.Background(), c.ID, store.ClientChange{Name: &name}))(t)
+		before = rows.Read()
+		allows("https://other.example")
+		if n := rows.Read() - before; n != 0 {
+			t.Errorf("after a change of a name, %d clients were read again, want none", n)
+		}
 		must.Get(f.DisableClient(context.Background(), c.ID))(t)
 		if allows("https://spa.example") {
 			t.Error("the origin of a disabled client is allowed")

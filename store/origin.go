@@ -13,7 +13,7 @@ import (
 )
 
 // origins caches the origins from which public clients in browsers may call the token
-// endpoint. Finding them reads all clients, so they are kept until a client changes: the
+// endpoint. Finding them reads all clients, so they are kept until those of a client change: the
 // store counts the changes, whichever process makes them.
 type origins struct {
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ const (
 	clientsRecord = 1
 )
 
-// clientCounts counts the changes of all clients, and how many clients there are.
+// clientCounts counts the changes that may change the origins, and how many clients there are.
 type clientCounts struct{ changes, clients uint64 }
 
 // countClientChange counts a change within tx, after which added more clients exist, and returns
@@ -102,11 +102,8 @@ func (s *Store) walkOrigins(ctx context.Context) (map[string]struct{}, error) {
 		}
 		for _, c := range clients {
 			after = c.ID
-			if !c.Public || !c.DisabledAt.IsZero() {
-				continue
-			}
-			for _, uri := range c.RedirectURIs {
-				if origin, ok := originOf(uri); ok && len(found) < originsMax {
+			for _, origin := range c.origins() {
+				if len(found) < originsMax {
 					found[origin] = struct{}{}
 				}
 			}
@@ -115,6 +112,19 @@ func (s *Store) walkOrigins(ctx context.Context) (map[string]struct{}, error) {
 			return found, nil
 		}
 	}
+}
+
+// origins are those from which browsers may act for the client.
+func (c Client) origins() (list []string) {
+	if !c.Public || !c.DisabledAt.IsZero() {
+		return nil
+	}
+	for _, uri := range c.RedirectURIs {
+		if origin, ok := originOf(uri); ok {
+			list = append(list, origin)
+		}
+	}
+	return list
 }
 
 // originOf returns the origin of a web address as browsers write it, without the port
