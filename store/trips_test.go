@@ -59,6 +59,10 @@ func TestListsOfManyTakeFewRoundTrips(t *testing.T) {
 				err = tr.Webhooks.Each(ctx, func(webhook.Endpoint) error { rows++; return nil })
 				return rows, err
 			}},
+			{"list of webhook endpoints", func() (int, error) {
+				list, err := tr.Webhooks.List(ctx, webhook.By{}, "", "", 1000)
+				return len(list), err
+			}},
 			{"events of a resource", func() (int, error) {
 				page, err := tr.Events.ListEvents(ctx, "acct_all", eventlog.Filter{Resources: []string{fmt.Sprint("cus_", n)}, To: eventlog.CreatedAtMax, Limit: 100}, nil)
 				return page.Count, err

@@ -108,9 +108,11 @@ func TestWordsOfNothingAndOfOne(t *testing.T) {
 	if want := "The current secret stops working now. No authorization is live now."; leaked != want {
 		t.Errorf("a leak without tokens costs %q, want %q", leaked, want)
 	}
-	for events, want := range map[int]string{0: "up to date", 1: "1 waits", 2: "2 wait"} {
-		if got := (ListedWebhook{Waiting: Waiting{Events: events}}).backlog(); got != want {
-			t.Errorf("a backlog of %d: %q, want %q", events, got, want)
+	for waiting, want := range map[Waiting]string{
+		{}: "up to date", {Events: 1}: "1 waits", {Events: 2}: "2 wait", {More: true}: "an unknown number wait", {Events: 2, More: true}: "more than 2 wait",
+	} {
+		if got := (ListedWebhook{Waiting: waiting}).backlog(); got != want {
+			t.Errorf("a backlog of %+v: %q, want %q", waiting, got, want)
 		}
 	}
 	for events, want := range map[int]string{1: "One event blocks the endpoint.", 2: "One event blocks another.", 3: "One event blocks 2 others."} {

@@ -241,14 +241,23 @@ type Waiting struct {
 }
 
 func (w Waiting) words() string {
+	if w == (Waiting{More: true}) {
+		return "An unknown number of events"
+	}
 	if w.More {
 		return "More than " + countOf(w.Events, "event")
 	}
 	return countOf(w.Events, "event")
 }
 
+// some reports whether something may wait.
+func (w Waiting) some() bool { return w != (Waiting{}) }
+
 // number is how many, in a table.
 func (w Waiting) number() string {
+	if w == (Waiting{More: true}) {
+		return "an unknown number"
+	}
 	if w.More {
 		return "more than " + grouped(float64(w.Events))
 	}

@@ -132,7 +132,7 @@ func (p WebhookProps) facts() []deskFact {
 	if p.Strict {
 		order = "Strict: one at a time, in the order of the log"
 	}
-	if w.Waiting.Events > 0 {
+	if w.Waiting.some() {
 		upTo = whenOr(p.DeliveredTo, "nothing yet")
 		upTo.Note = w.backlog()
 	}
@@ -159,7 +159,7 @@ func (p WebhookProps) deed(do string) deskForm {
 func (p WebhookProps) enable() deskForm {
 	f := p.deed("enable")
 	f.Button, f.Hidden = "Enable the endpoint", sure
-	if p.Webhook.Waiting.Events > 0 {
+	if p.Webhook.Waiting.some() {
 		f.Text = []string{"What waits is sent first: " + p.Webhook.Waiting.words() + "."}
 		f.Fields = []deskField{{As: "box", Name: "now", Label: "Skip what waits: " + p.Webhook.Waiting.words() + " will not be sent to it.", Takes: true}}
 	}

@@ -81,7 +81,7 @@ func (w ListedWebhook) health() badge {
 }
 
 func (w ListedWebhook) backlog() string {
-	if w.Waiting.Events == 0 {
+	if !w.Waiting.some() {
 		return "up to date"
 	}
 	if w.Waiting == (Waiting{Events: 1}) {

@@ -22,7 +22,7 @@ func (u checkup) clients(ctx context.Context) {
 	for after := ""; ; {
 		page, err := u.data.Store.ListClients(ctx, after, checkedClients)
 		if err != nil {
-			u.report(problemOf(check, "see the server's log", "the clients cannot be read: %v", err))
+			u.report(problemReading(check, err))
 			return
 		}
 		for _, c := range page {

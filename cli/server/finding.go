@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -35,6 +36,9 @@ func problemFrom(check, next string, err error) admin.Finding {
 // problemReading returns the finding for what could not be read: damage, or something that
 // time or the operator can cure, such as too many open files.
 func problemReading(check string, err error) admin.Finding {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, errNotYet) {
+		return warningOf(check, "run tollhouse doctor", "not checked: it took too long")
+	}
 	if errors.Is(err, record.ErrUnavailable) {
 		return warningOf(check, "fix the cause and run doctor again", "not checked: %v", err)
 	}

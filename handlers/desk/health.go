@@ -38,7 +38,7 @@ func (v *visit) findings() []views.Finding {
 	q := &v.s.findings
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if age := v.now.Sub(q.at); q.list != nil && age >= 0 && age < findingsKept {
+	if q.list != nil && v.now.Sub(q.at).Abs() < findingsKept { // before it, if the page waited here
 		return q.list
 	}
 	ctx, cancel := context.WithTimeout(v.ctx, findingsMax)

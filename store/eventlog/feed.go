@@ -492,9 +492,9 @@ func followFeed(r kv.Reader, types []string, after, last record.Position, limit,
 		last = f.head.last
 	}
 	s.Passed = after
-	wanted, size, searched := matcher{types: types}, 0, 0
+	wanted, rows, size, searched := matcher{types: types}, 0, 0, 0
 	for p, v := range f.rows(after, last, rowsMax, limit, wanted) {
-		s.rows++
+		rows++
 		searched += len(v)
 		_, matches, err := wanted.match(v)
 		if err != nil {
@@ -516,7 +516,7 @@ func followFeed(r kv.Reader, types []string, after, last record.Position, limit,
 			return s, nil
 		}
 	}
-	if s.More = s.rows == rowsMax; !s.More {
+	if s.More = rows == rowsMax; !s.More {
 		s.Passed = record.LaterOf(after, last)
 	}
 	return s, f.err

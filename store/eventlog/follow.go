@@ -23,7 +23,6 @@ type Stretch struct {
 	Events []Followed
 	Passed record.Position // the reader continues here
 	More   bool            // the log continues after Passed
-	rows   int             // that were read
 }
 
 // The bounds of one call of Follow.
@@ -83,9 +82,9 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 	if slices.Contains(types, anyType) {
 		rest.limit = min(rest.limit, limit+1)
 	}
-	size, searched := 0, 0
+	rows, size, searched := 0, 0, 0
 	for p, v := range rest.rows(r, head.Segments) {
-		s.rows++
+		rows++
 		searched += len(v)
 		typ, err := typeOf(v)
 		if err != nil {
@@ -107,7 +106,7 @@ func follow(r kv.Reader, owner string, types []string, after, last record.Positi
 			return s, nil
 		}
 	}
-	s.More = s.rows == rest.limit
+	s.More = rows == rest.limit
 	if !s.More {
 		s.Passed = record.LaterOf(after, last)
 	}
@@ -240,14 +239,9 @@ func CheckFeed(r kv.Reader) error {
 }
 
 // HasEvents reports whether Follow would find an event after a position, other than the
-// one at except. It takes the rows that it reads from left; if it would have to read further, it
-// reports true.
-func (l *Log) HasEvents(r kv.Reader, owner string, types []string, after, except record.Position, left *int) bool {
-	if *left == 0 {
-		return true
-	}
-	s, err := follow(r, owner, types, after, record.LastPosition, 2, *left)
-	*left -= s.rows
+// one at except. If it would have to read more rows than rowsMax, it reports true.
+func (l *Log) HasEvents(r kv.Reader, owner string, types []string, after, except record.Position, rowsMax int) bool {
+	s, err := follow(r, owner, types, after, record.LastPosition, 2, rowsMax)
 	s.Events = slices.DeleteFunc(s.Events, func(e Followed) bool { return e.Position == except })
 	return err != nil || s.More || len(s.Events) > 0
 }

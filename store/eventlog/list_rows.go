@@ -197,7 +197,7 @@ func (l *query) ofResources(wanted wantedTypes) iter.Seq2[record.Position, []byt
 	return func(yield func(record.Position, []byte) bool) {
 		looked, size := 0, 0
 		var last record.Position
-		for p, v := range l.referred(refs) {
+		for p, v := range l.referred(refs, wanted.all) {
 			if looked++; looked > SearchedMax || size > searchedBytesMax {
 				l.stopped = &last
 				return
@@ -210,10 +210,14 @@ func (l *query) ofResources(wanted wantedTypes) iter.Seq2[record.Position, []byt
 	}
 }
 
-// referred yields the events of entries, which it reads some at a time.
-func (l *query) referred(refs iter.Seq2[record.Position, []byte]) iter.Seq2[record.Position, []byte] {
+// referred yields the events of entries, which it reads some at a time: with all, no more than fill a
+// page.
+func (l *query) referred(refs iter.Seq2[record.Position, []byte], all bool) iter.Seq2[record.Position, []byte] {
 	return func(yield func(record.Position, []byte) bool) {
-		atOnce := min(l.filter.Limit+1, feedRowsMax)
+		atOnce := feedRowsMax
+		if all {
+			atOnce = min(atOnce, l.filter.Limit+1)
+		}
 		places, keys := make([]record.Position, 0, atOnce), make([][]byte, 0, atOnce)
 		read := func() (more bool) {
 			next := 0

@@ -18,10 +18,8 @@ type Waiting struct {
 	Oldest *int64 `json:"oldest"` // when the first of them was created
 }
 
-const (
-	WaitingMax   = 10_000
-	waitingReads = 15 // stretches of the log that are read to count, of 1,000 events that match or 10,000 others
-)
+// WaitingMax bounds the events that are counted.
+const WaitingMax = 10_000
 
 // Enable lets events be sent to an endpoint again, and binds it to the caller. It continues
 // at the cursor, so nothing is lost, unless a position is given: that moves the cursor, also
@@ -163,11 +161,12 @@ func (e *Endpoint) count(s State, n int) {
 	}
 }
 
-// Waiting counts the events that wait behind the cursor, at most as many as most says and 10,000.
+// Waiting counts the events that wait behind the cursor, at most as many as most says and 10,000. It
+// counts fewer, with More, if they are large or far apart: what it reads of the log depends on most.
 func (w *Webhooks) Waiting(ctx context.Context, e *Endpoint, most int) (n Waiting, err error) {
 	most = min(most, WaitingMax)
 	after := e.Cursor
-	for range waitingReads {
+	for range 2 + most/200 { // of 10,000 rows or 1,000 events each
 		s, err := w.Next(ctx, e, after, min(most+1, 1000))
 		if gone, ok := errors.AsType[*eventlog.CursorError](err); ok {
 			after = gone.Resume

@@ -281,8 +281,7 @@ func (w *Webhooks) Find(ctx context.Context, by By, id string) (e Endpoint, err 
 		if e, err = find(r, by, id); err != nil {
 			return err
 		}
-		left := eventlog.SearchedMax
-		return w.complete(r, &e, &left)
+		return w.complete(r, &e, eventlog.SearchedMax)
 	})
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("find webhook endpoint: %w", err)
@@ -310,9 +309,13 @@ func (w *Webhooks) List(ctx context.Context, by By, account, after string, limit
 		if list, err = page(r, account, from, after == "", limit); err != nil {
 			return err
 		}
-		left := eventlog.SearchedMax
+		heads := accountKeys(list)
+		for _, e := range list {
+			heads = append(heads, record.EventHeadKey(e.Account))
+		}
+		kv.Prefetch(r, heads)
 		for i := range list {
-			if err := w.complete(r, &list[i], &left); err != nil {
+			if err := w.complete(r, &list[i], max(eventlog.SearchedMax/len(list), behindRowsMin)); err != nil {
 				return err
 			}
 		}
@@ -360,9 +363,12 @@ func page(r kv.Reader, account string, after secret.ID, first bool, limit int) (
 	return list, nil
 }
 
-// complete adds what is not in an endpoint's record. It takes the rows of events that it reads from
-// left; without any left, an endpoint that is not at the end of the log is behind.
-func (w *Webhooks) complete(r kv.Reader, e *Endpoint, left *int) error {
+// behindRowsMin is how many rows of the log are searched at least for what waits for an endpoint.
+const behindRowsMin = 100
+
+// complete adds what is not in an endpoint's record. An endpoint counts as behind if none of that
+// many rows after its cursor is for it, and there are more.
+func (w *Webhooks) complete(r kv.Reader, e *Endpoint, rows int) error {
 	in, err := readInstance(r)
 	if err != nil {
 		return err
@@ -376,6 +382,8 @@ func (w *Webhooks) complete(r kv.Reader, e *Endpoint, left *int) error {
 	}
 	e.Held = in.Held
 	e.Secrets = live(e.Secrets, w.Now())
-	e.Behind = e.Cursor.Compare(extent.Last) < 0 && w.Log.HasEvents(r, e.Account, e.Types, e.Cursor, e.born, left)
+	if e.Behind = e.Cursor.Compare(extent.Removed) < 0; !e.Behind && e.Cursor.Compare(extent.Last) < 0 {
+		e.Behind = w.Log.HasEvents(r, e.Account, e.Types, e.Cursor, e.born, rows)
+	}
 	return nil
 }
