@@ -13,7 +13,7 @@ import (
 func (p *program) alarmCommand() *cobra.Command {
 	c := asGroup(&cobra.Command{
 		Use:   "alarm",
-		Short: "test and list what the server tells people",
+		Short: "test and list alarms",
 		Long: `Test and list what the server tells people: serve --alarm URL sends a message when
 something is wrong, and another when it has ended.`,
 	})
@@ -74,7 +74,7 @@ Exit 1 if one did not accept it, 3 if the server has none.`,
 func (p *program) alarmList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "list what is wrong now and which messages wait",
+		Short: "list active alarms and pending messages",
 		Args:  operands(),
 	}
 	c.RunE = p.doing(func(ctx context.Context, _ []string) error {

@@ -162,7 +162,7 @@ func TestVerifySealed(t *testing.T) {
 		t.Errorf("verify --sealed --json = %s, want %s", out, want)
 	}
 	alone := s.path("tollhouse-20260102T030405Z.backup", whole)
-	if _, stderr := s.tollhouse(term.ExitFailed, "backup", "verify", "--sealed", alone); !strings.Contains(stderr, "cannot tell whether it is complete") {
+	if _, stderr := s.tollhouse(term.ExitFailed, "backup", "verify", "--sealed", alone); !strings.Contains(stderr, "so it cannot be checked") {
 		t.Errorf("without a note: %s", stderr)
 	}
 	s.tollhouse(term.ExitOK, "backup", "verify", alone, "--identity", s.key)

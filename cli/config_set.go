@@ -19,8 +19,8 @@ func (p *program) configSetCommand() *cobra.Command {
 		Use:   "set",
 		Short: "change settings that the servers of a database share, while they run",
 		Long: `Change settings that the servers of a database share, and print the old and the new
-values. Servers that run take them within 10 seconds. From then on a server that starts with
-another value ends with exit code 78: in a rolling deployment run this first, and then start
+values. Running servers apply them within 10 seconds. From then on a server that starts with
+another value exits with code 78: in a rolling deployment run this first, and then start
 the new servers. Tokens and codes keep the lifetimes with which they were issued.
 
   tollhouse config set --store-file /etc/tollhouse/store --access-ttl 30m
@@ -74,7 +74,7 @@ func (p *program) configSet(ctx context.Context, flags *server.AgreedFlags) (err
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	p.Note("servers that run take this within 10 seconds; start others with %s", strings.Join(again, " "))
+	p.Note("running servers apply this within 10 seconds; start others with %s", strings.Join(again, " "))
 	return nil
 }
 

@@ -66,7 +66,7 @@ suggest the nearest name. A path that begins with a quote, ` + "`~` or `$`" + ` 
 		settingsTable(b, globalFlagsOf(root, group.names))
 		b.WriteString("\n")
 	}
-	b.WriteString("All commands take these. The help of a command shows those that mean something for it.\n")
+	b.WriteString("All commands take these. A command's help shows those that apply to it.\n")
 	eachCommand(root, func(c *cobra.Command) {
 		// What config takes is what the command that it shows takes.
 		if c.LocalNonPersistentFlags().HasAvailableFlags() && !strings.HasPrefix(c.CommandPath(), "tollhouse config") {

@@ -196,7 +196,7 @@ On a terminal it asks for confirmation, unless --yes is given. Without a termina
 does not ask.`,
 		Args: operands("a name"),
 		RunE: p.doing(func(ctx context.Context, args []string) error {
-			if err := p.Confirm(ctx, "Take the second factor of the user %s away? The password alone is enough to sign in then.", args[0]); err != nil {
+			if err := p.Confirm(ctx, "Reset the second factor of the user %s? The password alone will then be enough to sign in.", args[0]); err != nil {
 				return err
 			}
 			return p.changeUser(ctx, "user reset-second-factor", "reset the second factor of", nil, args[0], "reset-second-factor")

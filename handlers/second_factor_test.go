@@ -419,7 +419,7 @@ func TestAccountSecondFactor(t *testing.T) {
 			t.Errorf("a wrong code: %s, want the form again with the same key", words(t, again))
 		}
 		drifted := b.do(t, page, "confirm-totp", "code", newApp(t, h, page).codeAt(h.Clock.Now().Add(-5*time.Minute)))
-		if text := words(t, drifted); !strings.Contains(text, "5 minutes ago: the clock of your phone is slow") {
+		if text := words(t, drifted); !strings.Contains(text, "5 minutes old: your phone's clock is slow") {
 			t.Errorf("a code of five minutes ago: %s", text)
 		}
 		before := b.cookie(sessionCookie)

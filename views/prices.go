@@ -288,7 +288,7 @@ type WaitingSkipped struct {
 }
 
 func (p WaitingSkipped) words() priceWords {
-	return priceWords{title: "Enable " + p.Origin + " without what waits?", button: "Skip them and enable",
+	return priceWords{title: "Enable " + p.Origin + " and skip pending events?", button: "Skip them and enable",
 		text: []string{p.Waiting.words() + " will not be sent to it. They stay in the log."}}
 }
 

@@ -34,9 +34,9 @@ func (q QR) box() string { return "0 0 " + strconv.Itoa(q.Size) + " " + strconv.
 func (s AppSetUp) refusal() string {
 	switch {
 	case s.Drift > 0:
-		return "That code is of " + span(s.Drift) + " ago: the clock of your phone is slow, or the server's is fast. Set the clock and try again."
+		return "That code is " + span(s.Drift) + " old: your phone's clock is slow, or the server's is fast. Set the clock and try again."
 	case s.Drift < 0:
-		return "That code is of " + span(-s.Drift) + " from now: the clock of your phone is fast, or the server's is slow. Set the clock and try again."
+		return "That code is " + span(-s.Drift) + " ahead: your phone's clock is fast, or the server's is slow. Set the clock and try again."
 	case s.Wrong:
 		return "That code is not valid. Enter the code that your app shows now."
 	}

@@ -160,8 +160,8 @@ func (p WebhookProps) enable() deskForm {
 	f := p.deed("enable")
 	f.Button, f.Hidden = "Enable the endpoint", sure
 	if p.Webhook.Waiting.some() {
-		f.Text = []string{"What waits is sent first: " + p.Webhook.Waiting.words() + "."}
-		f.Fields = []deskField{{As: "box", Name: "now", Label: "Skip what waits: " + p.Webhook.Waiting.words() + " will not be sent to it.", Takes: true}}
+		f.Text = []string{"Pending events are sent first: " + p.Webhook.Waiting.words() + "."}
+		f.Fields = []deskField{{As: "box", Name: "now", Label: "Skip pending events: " + p.Webhook.Waiting.words() + " will not be sent to it.", Takes: true}}
 	}
 	return f
 }
@@ -177,9 +177,9 @@ func (p WebhookProps) disable() deskForm {
 
 func (p WebhookProps) retry(do string, events int) deskForm {
 	f := p.deed(do)
-	f.Text, f.Button = []string{countOf(events, "event") + " of the list becomes due now."}, "Retry"
+	f.Text, f.Button = []string{countOf(events, "event") + " of the list is retried now."}, "Retry"
 	if events != 1 {
-		f.Text = []string{countOf(events, "event") + " of the list become due now."}
+		f.Text = []string{countOf(events, "event") + " of the list are retried now."}
 	}
 	return f
 }

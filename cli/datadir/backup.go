@@ -45,7 +45,7 @@ func OpenBackup(in io.Reader, name string, with encryption.Identities) (b *store
 		return b, false, nil
 	}
 	if len(with) == 0 {
-		return nil, true, term.Usage("add --identity FILE with the secret key of a recipient; tollhouse backup verify --sealed tells without one whether the file is complete", "%s is encrypted", name)
+		return nil, true, term.Usage("add --identity FILE with the secret key of a recipient; tollhouse backup verify --sealed checks the file without one", "%s is encrypted", name)
 	}
 	decrypted, err := encryption.NewReader(plain, form, with)
 	if err == nil {

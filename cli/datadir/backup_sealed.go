@@ -76,7 +76,7 @@ func CheckSealed(ctx context.Context, in io.Reader, name string) (SealedBackup, 
 	}
 	switch {
 	case note.SHA256 == "":
-		return SealedBackup{}, term.Fail(term.ExitFailed, "check it with --identity FILE, or copy "+name+CheckedSuffix+" from where it was made", "%s: there is no note of its checksum beside it: cannot tell whether it is complete", name)
+		return SealedBackup{}, term.Fail(term.ExitFailed, "check it with --identity FILE, or copy "+name+CheckedSuffix+" from where it was made", "%s has no note of its checksum, so it cannot be checked", name)
 	case note.SHA256 != sum.text():
 		return SealedBackup{}, BadBackup(name, fmt.Errorf("%w: its checksum differs from its note", backup.ErrDamaged))
 	}

@@ -132,7 +132,7 @@ func TestSealedCheckNeedsTheNote(t *testing.T) {
 	}
 	must.Do(t, os.Remove(s.path+CheckedSuffix))
 	_, err := CheckSealed(t.Context(), bytes.NewReader(s.file), s.path)
-	if term.FailureOf(err).Code != term.ExitFailed || !strings.Contains(err.Error(), "cannot tell whether it is complete") {
+	if term.FailureOf(err).Code != term.ExitFailed || !strings.Contains(err.Error(), "so it cannot be checked") {
 		t.Errorf("without its note: %v, want exit 1", err)
 	}
 }

@@ -48,9 +48,9 @@ const AlarmFlag = "alarm"
 
 func (f *alarmFlags) add(flags *pflag.FlagSet) {
 	f.every, f.repeat = term.Duration(30*time.Second), term.Duration(24*time.Hour)
-	flags.StringArrayVar(&f.urls, AlarmFlag, nil, "tell this `URL` what is wrong: ntfy://, gotify://, slack://, discord://, telegram://, matrix://, generic+https:// or smtp://; may be given several times")
+	flags.StringArrayVar(&f.urls, AlarmFlag, nil, "send alarms to this `URL`: ntfy://, gotify://, slack://, discord://, telegram://, matrix://, generic+https:// or smtp://; may be given several times")
 	flags.StringVar(&f.file, "alarm-file", "", "`file` with more such URLs, one a line, which may be secret")
-	flags.Var(&f.every, "alarm-every", "how often to look for something to tell, from 1s to 10m")
+	flags.Var(&f.every, "alarm-every", "how often to check for alarms, from 1s to 10m")
 	flags.Var(&f.repeat, "alarm-repeat", "how often to repeat an alarm while it lasts, from 1m to 7d; 0 for never")
 	flags.StringArrayVar(&f.mute, "alarm-mute", nil, "send no alarms with this `name`; may be given several times")
 	flags.Var(&f.size, "alarm-size", "warn when the store uses more than this, such as 50GiB; 0 for never")

@@ -50,7 +50,7 @@ var auditForm = api.Form{
 	},
 }
 
-var auditForms = []api.Form{auditForm, listForm("AuditList", auditForm, "A page of lines. Keep nextCursor, also of an empty page, to go on later; after=latest begins behind the newest line.")}
+var auditForms = []api.Form{auditForm, listForm("AuditList", auditForm, "A page of lines. Keep nextCursor, even of an empty page, to continue later; after=latest starts after the newest line.")}
 
 // AdminAuditLine is an audit line as sent.
 type AdminAuditLine struct {

@@ -55,7 +55,7 @@ var userCalls = []platformCall{
 	},
 	{
 		method: "POST", path: "/users/:user_id/reset-second-factor", handle: resetSecondFactor, scope: store.ScopeUsersRecover,
-		id: "resetSecondFactor", does: "Take the second factor of a user away, with its recovery codes, and end their sign-ins", sends: "User", refuses: []int{404, 412},
+		id: "resetSecondFactor", does: "Reset a user's second factor and recovery codes, and end their sign-ins", sends: "User", refuses: []int{404, 412},
 	},
 	{method: "POST", path: "/users/:user_id/password", handle: setPassword},
 	{method: "POST", path: "/users/:user_id/promote", handle: promoteUser},

@@ -274,7 +274,7 @@ func checkStatus(a Action) *web.Problem {
 	case a.RetryAfter != nil && (*a.RetryAfter < 0 || *a.RetryAfter > faultRetryAfterMax):
 		return web.InvalidRequest("do.retry_after must be a number of seconds from 0 to %d.", faultRetryAfterMax).On("do.retry_after")
 	case a.Body != nil && a.Body[0] != '{' && a.Body[0] != '[' && a.Body[0] != '"':
-		return web.InvalidRequest("do.body must be an object, a list or a text.").On("do.body")
+		return web.InvalidRequest("do.body must be an object, a list or a string.").On("do.body")
 	case len(a.Headers) > faultHeadersMax:
 		return web.InvalidRequest("do.headers must have at most %d fields.", faultHeadersMax).On("do.headers")
 	}

@@ -73,8 +73,8 @@ type Token struct {
 	Scope            string  `json:"scope" does:"separated by spaces; all that the client may have if missing"`
 	ExpiresIn        *int64  `json:"expires_in" does:"in seconds, 0 or less for an expired token; that of the instance if missing"`
 	RefreshExpiresIn *int64  `json:"refresh_expires_in" does:"the same for the refresh token"`
-	AccessToken      *string `json:"access_token" does:"a text of your own; generated if missing"`
-	RefreshToken     *string `json:"refresh_token" does:"a text of your own; generated if missing"`
+	AccessToken      *string `json:"access_token" does:"a string of your own; generated if missing"`
+	RefreshToken     *string `json:"refresh_token" does:"a string of your own; generated if missing"`
 }
 
 // TokenAnswer is the answer of the token endpoint.

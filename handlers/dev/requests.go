@@ -42,7 +42,7 @@ var devJournalForms = []api.Form{
 		{"path", "string!", "Without the path of the public URL."},
 		{"query", "object!", "Lists of values by name.", `"additionalProperties":{"type":"array","items":{"type":"string"}}`},
 		{"headers", "object!", "Lists of values by name.", `"additionalProperties":{"type":"array","items":{"type":"string"}}`},
-		{"body", "object|array|string|number|boolean", "A form or JSON as an object, anything else as a text; at most 4 KiB of what was read."},
+		{"body", "object|array|string|number|boolean", "A form or JSON as an object, anything else as a string; at most 4 KiB of what was read."},
 		{"body_cut", "boolean", "Whether the body was longer."},
 		{"status", "integer!", "0 for no answer."},
 		{"error", "string", "The error code."},

@@ -27,10 +27,10 @@ const (
 func (c Class) String() string {
 	return [Classes]string{
 		"changes",
-		"sign-ins and refreshes of the accounts that wrote most lately",
+		"sign-ins and refreshes of the busiest writers",
 		"sign-ins and refreshes of other accounts",
-		"what callers end themselves",
-		"what operators end",
+		"callers' own revocations",
+		"actions of operators",
 	}[c]
 }
 

@@ -31,7 +31,7 @@ func (*FullError) Error() string { return "the disk of the database is full" }
 
 // Hint returns the next step.
 func (*FullError) Hint() string {
-	return "free space on the database's machine; the servers go on by themselves"
+	return "free space on the database's machine; the servers resume automatically"
 }
 
 func (*FullError) Unwrap() error { return kv.ErrFull }
