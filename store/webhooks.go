@@ -35,7 +35,7 @@ func (s *Store) openWebhooks(db kv.DB, o Options) *webhook.Webhooks {
 // revoked.
 func ownerEnded(r kv.Reader, account string, o webhook.Owner) (webhook.Reason, error) {
 	user, ours := numberNamed(subjectPrefix, o.User)
-	kv.Prefetch(r, [][]byte{record.ClientKey(o.Client), record.UserKey(user), record.FamilyKey(o.Family)}) // those that it lacks do not exist
+	kv.Prefetch(r, [][]byte{record.ClientKey(o.Client), record.UserKey(user), record.FamilyKey(o.Family)})
 	if o.Client != "" {
 		c, err := readClient(r, o.Client)
 		if errors.Is(err, record.ErrNotFound) || err == nil && (!c.DisabledAt.IsZero() || c.Generation != o.ClientGeneration) {

@@ -7,6 +7,7 @@ import (
 
 	"tollhouse/cli/term"
 	"tollhouse/handlers/admin"
+	"tollhouse/store/kv"
 	"tollhouse/store/record"
 )
 
@@ -36,11 +37,15 @@ func problemFrom(check, next string, err error) admin.Finding {
 // problemReading returns the finding for what could not be read: damage, or something that
 // time or the operator can cure, such as too many open files.
 func problemReading(check string, err error) admin.Finding {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, errNotYet) {
+	switch {
+	case errors.Is(err, kv.ErrCorrupt):
+		return problemFrom(check, nextDamage, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return warningOf(check, "run tollhouse doctor", "not checked: it took too long")
-	}
-	if errors.Is(err, record.ErrUnavailable) {
+	case errors.Is(err, record.ErrUnavailable):
 		return warningOf(check, "fix the cause and run doctor again", "not checked: %v", err)
+	case errors.Is(err, errNotYet):
+		return warningOf(check, "run tollhouse doctor", "not checked: %v", err)
 	}
 	return problemFrom(check, nextDamage, err)
 }

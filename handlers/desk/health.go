@@ -38,7 +38,7 @@ func (v *visit) findings() []views.Finding {
 	q := &v.s.findings
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.list != nil && v.now.Sub(q.at).Abs() < findingsKept { // before it, if the page waited here
+	if q.list != nil && v.now.Sub(q.at).Abs() < findingsKept { // negative if the page waited for the lock
 		return q.list
 	}
 	ctx, cancel := context.WithTimeout(v.ctx, findingsMax)
